@@ -1,0 +1,65 @@
+"""JSON as text, to the letter: what Claude wrote is kept as Claude wrote it.
+
+Python's own `json` turns `1.50` into `1.5` and `1e5` into `100000.0`. A conversation must go back
+byte for byte (architecture.md, invariant 3), so numbers that Python would respell stay literals.
+"""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+import simplejson
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def loads(text: str | bytes) -> Any:
+    """Parse JSON, keeping key order and the spelling of every number.
+
+    Numbers that Python would write differently come back as `simplejson.RawJSON`, good only for
+    `dumps`; to compute with values use `values`. Raises `ValueError` for anything but JSON.
+    """
+    return simplejson.loads(
+        text, parse_float=simplejson.RawJSON, parse_int=_literal_int, parse_constant=_no_constant
+    )
+
+
+def values(text: str) -> Any:
+    """Parse JSON into plain Python values, to compute with. Raises `ValueError`."""
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def dumps(value: Any) -> str:
+    """Write compact JSON text that is always valid UTF-8.
+
+    A lone surrogate, which no encoding can carry, stays the escape it was in the wire's JSON.
+    """
+    text = simplejson.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, namedtuple_as_object=False
+    )
+    return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def raw(text: str) -> Any:
+    """Mark JSON text so that `dumps` puts it in unchanged. Raises `ValueError` if it is none."""
+    loads(text)
+    return simplejson.RawJSON(text)
+
+
+def sha256(*parts: str) -> str:
+    """Hex SHA-256 over the parts, each ended by a zero byte so that no two lists collide."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _literal_int(literal: str) -> Any:
+    # `-0` would come back as `0`; and Python refuses integers of more than 4,300 digits.
+    return simplejson.RawJSON(literal) if literal == "-0" or len(literal) > 4000 else int(literal)  # noqa: PLR2004
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"found {name}, which is not JSON; expected a number, a string or null")
