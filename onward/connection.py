@@ -1,0 +1,179 @@
+"""Which Temporal server to talk to, and the connection to it.
+
+Temporal's own settings (`TEMPORAL_…` in the environment or `.env`, its config file and profiles)
+come first. Only where none is given, and no Redis either, the server that a living
+`worker.py --local` wrote down in this folder is used.
+"""
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from dotenv import dotenv_values
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.service import RPCError, RPCStatusCode
+
+from onward.errors import ConnectError, UsageError
+from onward.settings import ENV_FILE, Settings
+
+DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "127.0.0.1:7233", "default"
+CONNECT_TIMEOUT_S = 3.0
+LOCAL_FILE = "local.json"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Temporal namespace on a server, and why it is this one."""
+
+    address: str
+    namespace: str
+    source: Literal["configured", "local", "default"]
+    """Temporal's own settings; a living `worker.py --local`; or nothing is configured at all."""
+    ui_url: str | None = None
+    """Of the Temporal UI, where it is known."""
+    options: ClientConnectConfig = field(default_factory=ClientConnectConfig, repr=False)
+    """The rest: TLS, API key, metadata. Never printed: it holds secrets."""
+
+
+def configured_target() -> Target:
+    """Read Temporal's own settings; without any, its usual local address.
+
+    Raises:
+        UsageError: a profile, a config file or a certificate that is named does not exist.
+
+    """
+    options = _envconfig()
+    return Target(
+        address=options.get("target_host") or DEFAULT_ADDRESS,
+        namespace=options.get("namespace") or DEFAULT_NAMESPACE,
+        source="configured" if options else "default",
+        options=options,
+    )
+
+
+def find_target(settings: Settings) -> Target:
+    """As `configured_target`, but where nothing is configured use a living `worker.py --local`."""
+    target = configured_target()
+    if target.source == "configured" or settings.redis_is_configured:
+        return target
+    return _local_target(settings.data_dir) or target
+
+
+async def connect(settings: Settings, target: Target | None = None) -> Client:
+    """Connect to Temporal, with the data converter that all of Onward uses.
+
+    Args:
+        settings: ours; kept for callers that only have these.
+        target: None: `configured_target()`, never a guessed local server.
+
+    Raises:
+        ConnectError: no Temporal answers there in 3 s, or it has no such namespace.
+        UsageError: Temporal's own settings are wrong.
+
+    """
+    del settings  # the seam for what a later connection needs of ours, such as a payload codec
+    target = target or configured_target()
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            client = await Client.connect(
+                target.address,
+                namespace=target.namespace,
+                api_key=target.options.get("api_key"),
+                tls=target.options.get("tls"),
+                rpc_metadata=target.options.get("rpc_metadata", {}),
+                data_converter=pydantic_data_converter,
+            )
+            await _check_namespace(client, target)
+    except (RuntimeError, ValueError, TimeoutError, RPCError) as error:
+        raise ConnectError(_no_answer(target, error)) from error
+    return client
+
+
+async def _check_namespace(client: Client, target: Target) -> None:
+    # A connection alone asks for no namespace: a wrong one would show only in the first request.
+    try:
+        await client.workflow_service.describe_namespace(
+            DescribeNamespaceRequest(namespace=target.namespace),
+            timeout=timedelta(seconds=CONNECT_TIMEOUT_S),
+        )
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            raise ConnectError(
+                f"Temporal at {target.address!r} has no namespace {target.namespace!r}. Set "
+                "TEMPORAL_NAMESPACE to one that it has, or create it: "
+                f"temporal operator namespace create --namespace {target.namespace!r}"
+            ) from error
+        if error.status != RPCStatusCode.PERMISSION_DENIED:  # a key may be for runs alone
+            raise
+
+
+def _no_answer(target: Target, error: Exception) -> str:
+    found = "no answer in 3 s" if isinstance(error, TimeoutError) else _shortened(str(error))
+    ways = {
+        "configured": "Check TEMPORAL_ADDRESS (and TEMPORAL_API_KEY, TEMPORAL_TLS… or the profile)",
+        "local": "Look at the terminal of `worker.py --local`, and start it again",
+        "default": (
+            "No address is configured. Start `python worker.py --local` in this folder, "
+            "or set TEMPORAL_ADDRESS to your server"
+        ),
+    }
+    return (
+        f"no Temporal server at {target.address!r} (namespace {target.namespace!r}): {found}. "
+        f"{ways[target.source]}."
+    )
+
+
+def _shortened(text: str) -> str:
+    # The Rust client nests the cause three times; what a person needs stands at one known place.
+    for known, said in (
+        ("ConnectionRefused", "connection refused"),
+        ("dns error", "no such host"),
+        ("Unimplemented", "something answers there, but it is not Temporal"),
+        ("Unauthenticated", "the API key or certificate was not accepted"),
+        ("PermissionDenied", "the API key or certificate was not accepted"),
+    ):
+        if known in text:
+            return said
+    return text[:300]
+
+
+def _envconfig() -> ClientConnectConfig:
+    environment = {**_dotenv(), **os.environ}
+    named = environment.get("TEMPORAL_CONFIG_FILE")
+    if named and not Path(named).is_file():  # Temporal's reader ignores it without a word
+        raise UsageError(
+            f"TEMPORAL_CONFIG_FILE names {named!r}, which is no file. Correct it or unset it"
+        )
+    try:
+        return ClientConfig.load_client_connect_config(override_env_vars=environment)
+    except Exception as error:  # its errors share no base: ConfigError of Rust, OSError, ValueError
+        raise UsageError(
+            f"Temporal's settings cannot be used: {error}. Look at TEMPORAL_… in the environment, "
+            f"at {ENV_FILE!r} and at Temporal's config file"
+        ) from error
+
+
+def _dotenv() -> dict[str, str]:
+    try:
+        found = dotenv_values(ENV_FILE)
+    except (OSError, UnicodeDecodeError):
+        return {}  # `load_settings` has said it already
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _local_target(data_dir: Path) -> Target | None:
+    if not (data_dir / LOCAL_FILE).exists():
+        return None
+    # Only a folder with a local worker pays for loading what starts servers.
+    from onward.local_services import read_local  # noqa: PLC0415
+
+    local = read_local(data_dir)
+    if local is None:
+        return None
+    return Target(local.temporal_address, local.namespace, "local", local.ui_url)

@@ -1,0 +1,75 @@
+"""Onward's own settings: `ONWARD_…` in the environment, or in a file `.env` where you stand.
+
+How to reach Temporal is not here: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
+TLS and profiles are Temporal's own settings, read by `onward.client`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from onward.errors import UsageError
+from onward.messages import TASK_QUEUE
+
+ENV_FILE = ".env"
+
+
+class Settings(BaseSettings):
+    """What `worker.py` and `starter.py` need to know besides Temporal's own settings.
+
+    `Settings()` raises pydantic's ValidationError; `load_settings()` says it for people.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="ONWARD_",
+        env_file=ENV_FILE,
+        env_file_encoding="utf-8",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+    )
+
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    """The ledger's Redis."""
+    app: str = ""
+    """`module:attribute` of your `App`; empty: the built-in agents."""
+    task_queue: Annotated[str, Field(min_length=1, max_length=200)] = TASK_QUEUE
+    data_dir: Path = Path(".onward")
+    """Where `worker.py --local` keeps its data and writes the addresses of its servers."""
+    takeover_s: Annotated[float, Field(ge=0.5, le=60)] = 1.5
+    """Seconds without a sign of life after which another worker takes a step over."""
+    deployment: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Goes into idempotency keys; None: the name of Temporal's namespace."""
+
+    @property
+    def redis_is_configured(self) -> bool:
+        """Somebody chose a Redis, so addresses of an embedded one are not to be guessed."""
+        return "redis_url" in self.model_fields_set
+
+
+def load_settings() -> Settings:
+    """Read the settings from the environment and `.env`.
+
+    Raises:
+        UsageError: a value is not possible, or `.env` cannot be read.
+
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise UsageError("\n".join(_explained(error))) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot read {ENV_FILE!r} in this folder: {error}; it must be UTF-8 text of lines "
+            "NAME=value. Mend it or move it away"
+        ) from error
+
+
+def _explained(error: ValidationError) -> list[str]:
+    return [
+        f"ONWARD_{'_'.join(map(str, part['loc'])).upper()} is {part['input']!r}: "
+        f"{part['msg'].lower()}. Change it in the environment or in {ENV_FILE!r}"
+        for part in error.errors()
+    ]
