@@ -20,7 +20,7 @@ class OnwardError(Exception):
     """The root of all errors that Onward raises on purpose."""
 
 
-class ToolOutcome(OnwardError):  # noqa: N818  (an outcome, not a fault)
+class ToolOutcome(OnwardError):
     """What a tool author knows about an effect that did not come to its normal end."""
 
 
@@ -40,7 +40,7 @@ class ConnectError(OnwardError):
     """A server that Onward needs does not answer; the message names it and its address."""
 
 
-class NoSuchRun(OnwardError):  # noqa: N818  (reads as the sentence it is)
+class NoSuchRun(OnwardError):
     """Temporal knows no run of that id (or no longer: closed runs are kept for its retention)."""
 
 

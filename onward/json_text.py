@@ -7,7 +7,7 @@ byte for byte (architecture.md, invariant 3), so numbers that Python would respe
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 import simplejson
 
@@ -25,6 +25,14 @@ def loads(text: str | bytes) -> Any:
     )
 
 
+def load_object(text: str | bytes) -> dict[str, Any]:
+    """Parse JSON as `loads` does, where an object is expected. Raises `ValueError` otherwise."""
+    value = loads(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"found JSON {type(value).__name__}, expected an object")  # noqa: TRY004
+    return cast("dict[str, Any]", value)
+
+
 def values(text: str) -> Any:
     """Parse JSON into plain Python values, to compute with. Raises `ValueError`."""
     return json.loads(text, parse_constant=_no_constant)
@@ -36,7 +44,11 @@ def dumps(value: Any) -> str:
     A lone surrogate, which no encoding can carry, stays the escape it was in the wire's JSON.
     """
     text = simplejson.dumps(
-        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, namedtuple_as_object=False
+        value,
+        ensure_ascii=False,
+        separators=(",", ":"),
+        allow_nan=False,
+        namedtuple_as_object=False,
     )
     return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 

@@ -8,7 +8,7 @@ histories of running runs hold them.
 """
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -62,6 +62,8 @@ class Limits(Wire):
     """Seconds of running; waiting for people does not count."""
     max_repeats: Annotated[int, Field(gt=0)] = 10
     """Steps in a row in which every call failed."""
+    max_requests_per_step: Annotated[int, Field(gt=0)] = 10
+    """Requests sent for one step before the run gives up on it."""
 
 
 class LimitOverrides(Wire):
@@ -91,8 +93,9 @@ class RunRequest(Wire):
     """None: the agent's own."""
     workspace: Workspace | None = None
     limits: LimitOverrides = LimitOverrides()
-    deployment: str = "default"
-    """Goes into every idempotency key; frozen here so that no deploy changes a running run's."""
+    deployment: str = ""
+    """Goes into every idempotency key; frozen here so that no deploy changes a running run's.
+    Empty: the namespace's name."""
 
 
 # ---- identity and proof
@@ -110,7 +113,7 @@ class RunRef(Wire):
     """`original_execution_run_id`: differs from `run_id` in a reset run."""
     reset_lineage: bool = False
     """An earlier segment of this run was made by a reset."""
-    deployment: str = "default"
+    deployment: str = ""
 
 
 class Witness(Wire):
@@ -229,6 +232,16 @@ class PreparedCall(Wire):
     """Why the call may not run at all (unknown tool, invalid input); told to Claude."""
 
 
+class Attempt(Wire):
+    """One request sent for a step: kept in the ledger and in heartbeats while it runs."""
+
+    model: str
+    usage: dict[str, Any] = {}
+    """As the stream reported it last; empty: sent, and nothing is known yet."""
+    whole: bool = False
+    """The reply arrived to its end."""
+
+
 class Spend(Wire):
     """Tokens and money, lost attempts included. Sums with `+`."""
 
@@ -253,7 +266,10 @@ class Spend(Wire):
     def tokens(self) -> int:
         """All tokens, of every kind."""
         return (
-            self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
+            self.input_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+            + self.output_tokens
         )
 
 
@@ -274,6 +290,13 @@ class ClaudeReply(Wire):
     """Of all attempts of this step, lost ones included."""
     witness: Witness
     """Seen in the ledger operation that recorded or found the reply; the step's calls use it."""
+
+
+class GiveUp(Wire):
+    """Details of every error with which an activity of Onward stops a step for good."""
+
+    spend: Spend = Spend()
+    """Of all attempts of the step, so that it enters history although the step failed."""
 
 
 class ToolInput(Wire):

@@ -1,0 +1,137 @@
+"""One streamed reply of Claude, folded from its events into plain JSON without loss.
+
+The SDK's accumulators drop what they do not know (claude-api.md, 7), so the raw events are folded
+here. What cannot be folded faithfully is refused, never guessed.
+"""
+
+from typing import Any
+
+from onward import json_text
+
+_APPENDED = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "compaction_delta": "content",
+}
+"""Delta type to the block's field that its fragment is appended to."""
+
+
+class StreamBroken(Exception):
+    """The stream ended or said something before the reply was whole; nothing may be recorded."""
+
+
+class UnknownDelta(Exception):
+    """A delta type this version cannot fold without loss."""
+
+
+class MessageFold:
+    """Folds events, in order, into the message they describe.
+
+    Feed parsed events to `add`; after the last, `message` is the reply as a dict that
+    `json_text.dumps` writes with every number as Claude spelt it.
+    """
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] | None = None
+        self._fragments: dict[int, list[str]] = {}
+        self._open: set[int] = set()
+        self._stopped = False
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """Usage as reported so far; empty before `message_start`."""
+        return dict((self._message or {}).get("usage") or {})
+
+    @property
+    def model(self) -> str | None:
+        """The model that answers, once it has said so."""
+        return (self._message or {}).get("model")
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The whole reply. Raises `StreamBroken` unless it was received to its proper end."""
+        if self._message is None:
+            raise StreamBroken("the stream held no message_start event")
+        if not self._stopped or self._message.get("stop_reason") is None:
+            raise StreamBroken("the stream ended before message_stop")
+        return self._message
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Take one event. Raises `StreamBroken` if out of order, `UnknownDelta`."""
+        match event.get("type"):
+            case "message_start":
+                self._message = dict(event["message"])
+                self._message["content"] = list(self._message.get("content") or [])
+            case "content_block_start":
+                self._start_block(event["index"], dict(event["content_block"]))
+            case "content_block_delta":
+                self._delta(event["index"], event["delta"])
+            case "content_block_stop":
+                self._close_block(event["index"])
+            case "message_delta":
+                self._finish(event)
+            case "message_stop":
+                self._stopped = True
+            case _:
+                pass  # `ping` and events that newer servers add carry no part of the reply
+
+    def _blocks(self) -> list[dict[str, Any]]:
+        if self._message is None:
+            raise StreamBroken("a content block came before message_start")
+        blocks: list[dict[str, Any]] = self._message["content"]
+        return blocks
+
+    def _start_block(self, index: int, block: dict[str, Any]) -> None:
+        blocks = self._blocks()
+        if index != len(blocks):
+            raise StreamBroken(f"found content block {index}, expected {len(blocks)}")
+        blocks.append(block)
+        self._open.add(index)
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> None:
+        blocks = self._blocks()
+        if index not in self._open:
+            raise StreamBroken(f"found a delta for content block {index}, which is not open")
+        kind, block = delta.get("type"), blocks[index]
+        if kind == "input_json_delta":
+            self._fragments.setdefault(index, []).append(delta["partial_json"])
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+        elif kind in _APPENDED:
+            _append(block, _APPENDED[kind], delta)
+        else:
+            raise UnknownDelta(
+                f"found delta type {kind!r}; expected one of "
+                f"{['input_json_delta', 'citations_delta', *_APPENDED]}. "
+                "Upgrade Onward to a version that knows it"
+            )
+
+    def _close_block(self, index: int) -> None:
+        self._open.discard(index)
+        text = "".join(self._fragments.pop(index, []))
+        if text.strip():
+            self._blocks()[index]["input"] = _tool_input(text)
+
+    def _finish(self, event: dict[str, Any]) -> None:
+        if self._message is None:
+            raise StreamBroken("message_delta came before message_start")
+        self._message.update(event.get("delta") or {})
+        usage: dict[str, Any] = {**self.usage, **(event.get("usage") or {})}
+        rest = {k: v for k, v in event.items() if k not in ("type", "delta", "usage")}
+        self._message.update(rest, usage=usage)
+
+
+def _append(block: dict[str, Any], field: str, delta: dict[str, Any]) -> None:
+    fragment = delta.get(field)
+    # A compaction that failed says so with null, which must go back as null.
+    block[field] = None if fragment is None else (block.get(field) or "") + fragment
+
+
+def _tool_input(text: str) -> Any:
+    """Take the model's arguments as it wrote them, number literals included."""
+    try:
+        return json_text.raw(text)
+    except ValueError:
+        # Cut at max_tokens, or not JSON at all: the API documents this wrapper for sending it back.
+        return {"INVALID_JSON": text}
