@@ -1,0 +1,30 @@
+"""Real servers for the tests: one of each per test process, started when first asked for.
+
+Tests share them, so each uses workflow ids, task queues and keys of its own.
+"""
+
+from collections.abc import AsyncGenerator
+
+import pytest_asyncio
+
+from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def temporal() -> AsyncGenerator[TemporalServer]:
+    """Run a Temporal server without its UI."""
+    async with temporal_server(None, ui=False) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def redis_local() -> AsyncGenerator[RedisServer]:
+    """Run a Redis-compatible server on which the ledger can be strict."""
+    async with redis_server(None) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def redis_url(redis_local: RedisServer) -> str:
+    """Say where `redis_local` is."""
+    return redis_local.url
