@@ -76,11 +76,14 @@ class ManagedProcess:
     Its own session: Ctrl-C in a terminal reaches only us, and we end it in our order.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, argv: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, argv: Sequence[str], log: Path, log_start: int
+    ) -> None:
         self._process = process
         self.argv = tuple(argv)
         self.log = log
-        """File with stdout and stderr; a restart appends to it."""
+        """File with stdout and stderr; a successor may append to it."""
+        self._log_start = log_start  # what a predecessor said there does not count as ours
 
     @classmethod
     async def spawn(
@@ -95,6 +98,7 @@ class ManagedProcess:
         """Start `argv`; `env` is its whole environment. Raises OSError where it cannot start."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
+            log_start = output.tell()
             process = await asyncio.create_subprocess_exec(
                 *argv,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -105,7 +109,7 @@ class ManagedProcess:
                 pass_fds=pass_fds,
                 start_new_session=True,
             )
-        return cls(process, argv, log)
+        return cls(process, argv, log, log_start)
 
     @property
     def pid(self) -> int:
@@ -118,8 +122,8 @@ class ManagedProcess:
         return self._process.returncode
 
     def output(self) -> str:
-        """Return everything in the log so far."""
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
+        """Return everything that this process has written so far."""
+        return self.log.read_bytes()[self._log_start :].decode(errors="replace")
 
     def tail(self) -> str:
         """Return the end of the log, for error messages."""

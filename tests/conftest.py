@@ -5,9 +5,11 @@ Tests share them, so each uses workflow ids, task queues and keys of its own.
 
 from collections.abc import AsyncGenerator
 
+import pytest
 import pytest_asyncio
 
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
+from onward.testing.payments import PaymentsProcess, payments_service
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -28,3 +30,10 @@ async def redis_local() -> AsyncGenerator[RedisServer]:
 async def redis_url(redis_local: RedisServer) -> str:
     """Say where `redis_local` is."""
     return redis_local.url
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[PaymentsProcess]:
+    """Run a payments service; look in its books for your own order ids."""
+    async with payments_service(tmp_path_factory.mktemp("payments") / "payments.db") as process:
+        yield process
