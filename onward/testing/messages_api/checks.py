@@ -1,0 +1,266 @@
+"""The checks that the real API makes and a lenient fake does not.
+
+Each yields violations with a short name for the journal and the API's own words (or, where no
+public wording is known, plain ones). A request with any is answered 400 and changes nothing.
+"""
+
+from collections.abc import Iterator
+
+from onward.testing.messages_api.block_checks import block_violations, tool_violations
+from onward.testing.messages_api.literal_json import Object, canonical, is_array, is_object
+from onward.testing.messages_api.memory import (
+    THINKING,
+    Conversation,
+    Sent,
+    is_blank,
+    prefix_digests,
+)
+from onward.testing.messages_api.refusals import Violation
+from onward.testing.messages_api.shapes import (
+    MAX_BREAKPOINTS,
+    MESSAGE,
+    REQUIRED,
+    ROLES,
+    TOP_LEVEL,
+)
+from onward.testing.messages_api.turns import (
+    blocks_of,
+    calls_of,
+    messages_of,
+    results_of,
+    role_of,
+)
+
+
+def check(body: Object, conversation: Conversation) -> list[Violation]:
+    """Return everything that is wrong with a request, the gravest first; empty: accepted."""
+    shape = [*_top_level(body), *_message_shapes(body)]
+    if shape:
+        return shape  # what follows relies on it
+    return [
+        *tool_violations(body.get("tools")),
+        *_blocks(body, conversation),
+        *_empty(body),
+        *_pairing(messages_of(body)),
+        *_breakpoints(body),
+        *_end(body, conversation),
+        *_unchanged(body, conversation),
+    ]
+
+
+def _top_level(body: Object) -> Iterator[Violation]:
+    for name in REQUIRED:
+        if body.get(name) is None:
+            yield Violation("missing", f"{name}: Field required")
+    for name in body.keys() - TOP_LEVEL:
+        yield Violation("unknown_key", f"{name}: Extra inputs are not permitted")
+    max_tokens = body.get("max_tokens", 0)
+    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
+        yield Violation("max_tokens", "max_tokens: Input should be a valid integer")
+    if not isinstance(body.get("model", ""), str):
+        yield Violation("model", "model: Input should be a valid string")
+    if not isinstance(body.get("system", ""), str) and not is_array(body["system"]):
+        yield Violation("system", "system: Input should be a valid list")
+
+
+def _message_shapes(body: Object) -> Iterator[Violation]:
+    messages: object = body.get("messages")
+    if messages is None:
+        return
+    if not is_array(messages):
+        yield Violation("messages", "messages: Input should be a valid list")
+        return
+    if not messages:
+        yield Violation("messages", "messages: at least one message is required")
+    for index, message in enumerate(messages):
+        yield from _message_shape(f"messages.{index}", message)
+    if messages and is_object(messages[0]) and role_of(messages[0]) != "user":
+        yield Violation("first_role", 'messages: first message must use the "user" role')
+
+
+def _message_shape(at: str, message: object) -> Iterator[Violation]:
+    if not is_object(message):
+        yield Violation("messages", f"{at}: Input should be a valid dictionary")
+        return
+    for name in message.keys() - MESSAGE:
+        yield Violation("unknown_key", f"{at}.{name}: Extra inputs are not permitted")
+    if role_of(message) not in ROLES:
+        yield Violation(
+            "role",
+            f"messages: Unexpected role {role_of(message)!r}. "
+            'Allowed roles are "user" or "assistant".',
+        )
+    content: object = message.get("content")
+    if not isinstance(content, str) and not is_array(content):
+        yield Violation("content", f"{at}.content: Field required or not a list")
+    elif is_array(content) and not all(is_object(block) for block in content):
+        yield Violation("content", f"{at}.content: Input should be a valid dictionary")
+
+
+def _blocks(body: Object, conversation: Conversation) -> Iterator[Violation]:
+    system: object = body.get("system")
+    if is_array(system):
+        for index, block in enumerate(system):
+            yield from block_violations(f"system.{index}", block, "system")
+    for number, message in enumerate(messages_of(body)):
+        role = str(role_of(message))
+        for index, block in enumerate(blocks_of(message)):
+            # Whatever this server sent may come back, also types and fields of a later time.
+            if role == "assistant" and canonical(block) in conversation.blocks:
+                continue
+            yield from block_violations(f"messages.{number}.content.{index}", block, role)
+
+
+def _empty(body: Object) -> Iterator[Violation]:
+    for index, message in enumerate(messages_of(body)):
+        if not message["content"]:
+            yield Violation(
+                "empty_content",
+                f"messages.{index}: all messages must have non-empty content except for the "
+                "optional final assistant message",
+            )
+            continue
+        for block in blocks_of(message):
+            yield from _blank("messages", block)
+    system: object = body.get("system")
+    for block in system if is_array(system) else ():
+        yield from _blank("system", block)
+
+
+def _blank(at: str, block: Object) -> Iterator[Violation]:
+    if is_blank(block):
+        what = "contain non-whitespace text" if block.get("text") else "be non-empty"
+        yield Violation("empty_text", f"{at}: text content blocks must {what}")
+    content: object = block.get("content")
+    if block.get("type") != "tool_result":
+        return
+    if not content and block.get("is_error") is True:
+        yield Violation("empty_error", f"{at}: content cannot be empty if `is_error` is true")
+    for inner in content if is_array(content) else ():
+        yield from _blank(at, inner)
+
+
+def _pairing(messages: list[Object]) -> Iterator[Violation]:
+    before: Object = {}
+    for index, message in enumerate([*messages, {}]):
+        calls = calls_of(before) if role_of(before) == "assistant" else []
+        yield from _answered(index, calls, message)
+        yield from _nothing_beside(index, before, message)
+        before = message
+
+
+def _answered(index: int, calls: list[str], message: Object) -> Iterator[Violation]:
+    """Check that `message`, at `index`, answers each call before it once, results first."""
+    blocks = blocks_of(message)
+    first = next((i for i, b in enumerate(blocks) if b.get("type") != "tool_result"), len(blocks))
+    leading = results_of({"content": blocks[:first]}) if role_of(message) == "user" else []
+    if unanswered := [call for call in calls if call not in leading]:
+        yield Violation(
+            "unanswered_call",
+            f"messages.{index - 1}: `tool_use` ids were found without `tool_result` blocks "
+            f"immediately after: {', '.join(unanswered)}. Each `tool_use` block must have a "
+            "corresponding `tool_result` block in the next message.",
+        )
+    seen: set[str] = set()
+    for place, result in enumerate(results_of(message)):
+        at = f"messages.{index}.content.{place}"
+        if result not in calls:
+            yield Violation(
+                "stray_result",
+                f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {result}. Each "
+                "`tool_result` block must have a corresponding `tool_use` block in the previous "
+                "message.",
+            )
+        if result in seen:
+            yield Violation(
+                "double_result",
+                f"{at}: each tool_use must have a single result. Found multiple `tool_result` "
+                f"blocks with id: {result}",
+            )
+        seen.add(result)
+
+
+def _nothing_beside(index: int, before: Object, message: Object) -> Iterator[Violation]:
+    blocks = blocks_of(before) if role_of(before) == "assistant" else []
+    asked = {b.get("id") for b in blocks if b.get("type") in ("server_tool_use", "mcp_tool_use")}
+    pending = asked - {b.get("tool_use_id") for b in blocks}
+    beside = any(b.get("type") != "tool_result" for b in blocks_of(message))
+    if pending and role_of(message) == "user" and beside:
+        yield Violation(
+            "beside_server_call",
+            f"messages.{index}: only `tool_result` blocks may follow a turn whose server tool "
+            f"calls have no result yet: {', '.join(map(str, sorted(pending, key=str)))}",
+        )
+
+
+def _breakpoints(body: Object) -> Iterator[Violation]:
+    tools: list[Object] = body.get("tools") or []
+    system: object = body.get("system")
+    blocks = [body, *tools, *(system if is_array(system) else ())]
+    for message in messages_of(body):
+        for block in blocks_of(message):
+            content: object = block.get("content")
+            blocks += [block, *(content if is_array(content) else ())]
+    found = sum(is_object(block) and bool(block.get("cache_control")) for block in blocks)
+    if found > MAX_BREAKPOINTS:
+        yield Violation(
+            "breakpoints",
+            f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. "
+            f"Found {found}.",
+        )
+
+
+def _end(body: Object, conversation: Conversation) -> Iterator[Violation]:
+    messages = messages_of(body)
+    if role_of(messages[-1]) != "assistant":
+        return
+    before = list(prefix_digests(body))[-2]
+    if not any(sent.may_continue for sent in conversation.replies.get(before, ())):
+        yield Violation(
+            "prefill",
+            "This model does not support assistant message prefill. The conversation must end "
+            "with a user message.",
+        )
+
+
+def _unchanged(body: Object, conversation: Conversation) -> Iterator[Violation]:
+    """Check that each assistant turn, and all before it, is what it was when it was made."""
+    if not conversation.begun:
+        return
+    pairs = zip(messages_of(body), prefix_digests(body), strict=False)
+    for index, (message, digest) in enumerate(pairs):
+        if role_of(message) != "assistant":
+            continue
+        sent = conversation.replies.get(digest)
+        if sent is None:
+            yield _bound(index, message, conversation.changed_part(body))
+            return
+        blocks = [canonical(block) for block in blocks_of(message)]
+        if not any(turn.is_echoed_by(blocks) for turn in sent):
+            yield _altered(index, message, sent[-1])
+            return
+
+
+def _bound(index: int, message: Object, changed: str) -> Violation:
+    kinds = [block.get("type") for block in blocks_of(message)]
+    place = next((i for i, kind in enumerate(kinds) if kind in THINKING), 0)
+    return Violation(
+        "prefix",
+        f"messages.{index}.content.{place}: Invalid `signature` in `thinking` block. The block is "
+        f"bound to a different conversation ({changed} is not what was sent before)",
+    )
+
+
+def _altered(index: int, message: Object, sent: Sent) -> Violation:
+    blocks = blocks_of(message)
+    texts = [canonical(block) for block in blocks]
+    place = next((i for i, text in enumerate(texts) if text not in sent.blocks), len(texts) - 1)
+    at = f"messages.{index}.content.{place}"
+    thinking = [t for block, t in zip(blocks, texts, strict=True) if block.get("type") in THINKING]
+    if tuple(thinking) != sent.thinking:
+        return Violation(
+            "thinking",
+            f"{at}: `thinking` or `redacted_thinking` blocks in the latest assistant message "
+            "cannot be modified. These blocks must remain as they were in the original response.",
+        )
+    return Violation("altered", f"{at}: this block, or the blocks around it, are not as sent")
