@@ -1,5 +1,368 @@
-"""What a person can do with runs, over a connection to Temporal; nothing here prints."""
+"""What can be asked about runs, and asked of them, over a connection to Temporal.
 
+Nothing here prints. Temporal's own errors come out as Onward's: `NoSuchRun`, `ConnectError`.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.common.v1 import Payload, WorkflowExecution
+from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
+from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
+from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse,
+    ListWorkflowExecutionsRequest,
+)
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from onward import history
 from onward.connection import Target, configured_target, connect, find_target
+from onward.errors import ConnectError, NoSuchRun, UsageError
+from onward.history import Ended, RunKey
+from onward.messages import WORKFLOW, CancelRequest, RunStatus, Spend
 
-__all__ = ["Target", "configured_target", "connect", "find_target"]
+__all__ = [
+    "Pending",
+    "Report",
+    "Run",
+    "Spent",
+    "Target",
+    "cancel",
+    "configured_target",
+    "connect",
+    "describe",
+    "ended",
+    "find_target",
+    "list_runs",
+    "look",
+    "report",
+    "rpc_errors",
+    "spend",
+]
+
+QUERY_TIMEOUT = timedelta(seconds=3)
+OUTCOME_ATTRIBUTE = "OnwardOutcome"
+_PAUSED = "Paused"
+
+Answer = TypeVar("Answer", RunStatus, Spend)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """An activity that is not done."""
+
+    name: str
+    attempt: int
+    running: bool
+    """False: no worker has it right now."""
+    last_failure: str = ""
+    """Why the attempt before this one failed."""
+    next_try: datetime | None = None
+    """When it is tried again, if it waits for that."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as Temporal's server describes it."""
+
+    id: str
+    run_id: str
+    first_run_id: str
+    type: str
+    status: str
+    """Temporal's word: `Running`, `Completed`, `Failed`, `Canceled`, `Terminated`, …"""
+    started: datetime
+    closed: datetime | None
+    task_queue: str
+    agent: str = ""
+    prompt: str = ""
+    """Its first 200 characters."""
+    outcome: str = ""
+    """Of an ended run, where the namespace has the search attribute `OnwardOutcome`."""
+    pending: tuple[Pending, ...] = ()
+    task_waiting: bool = False
+    """The workflow's next task lies on the queue: no worker has taken it."""
+    task_attempt: int = 0
+    """Above 1: the workflow's code fails on its worker, again and again."""
+
+    @property
+    def open(self) -> bool:
+        """It goes on, or would with a worker."""
+        return self.status in {"Running", _PAUSED}
+
+    @property
+    def key(self) -> RunKey:
+        """This run, exactly."""
+        return RunKey(self.id, self.run_id)
+
+    @property
+    def first_key(self) -> RunKey:
+        """The beginning of its chain of resets and continuations."""
+        return RunKey(self.id, self.first_run_id or self.run_id)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that can be told about a run right now."""
+
+    run: Run
+    status: RunStatus
+    live: bool
+    """True: a worker answered, or the run has ended; False: told from history alone."""
+    trouble: str = ""
+    """Why no worker answered."""
+    ended: Ended | None = None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run cost so far."""
+
+    spend: Spend
+    complete: bool
+    """False: only what its finished steps cost; nobody could be asked about the rest."""
+
+
+@asynccontextmanager
+async def rpc_errors(run_id: str = "") -> AsyncGenerator[None, None]:
+    """Turn Temporal's errors inside the block into Onward's.
+
+    Raises:
+        NoSuchRun: Temporal does not know the run, or no longer.
+        ConnectError: it does not answer, or does not let us.
+        UsageError: it refuses what was asked.
+
+    """
+    try:
+        yield
+    except RPCError as error:
+        match error.status:
+            case RPCStatusCode.NOT_FOUND:
+                raise NoSuchRun(
+                    f"Temporal knows no run {run_id!r}. `list` shows those it knows; closed runs "
+                    "are forgotten after the namespace's retention"
+                ) from error
+            case RPCStatusCode.INVALID_ARGUMENT | RPCStatusCode.FAILED_PRECONDITION:
+                raise UsageError(f"Temporal refuses this: {error.message}") from error
+            case status:
+                raise ConnectError(
+                    f"Temporal did not answer ({status.name.lower()}: {error.message}). Nothing "
+                    "is lost: runs go on when it is back. Try again"
+                ) from error
+
+
+async def describe(client: Client, run_id: str) -> Run:
+    """Describe the newest run of that id.
+
+    Raises:
+        NoSuchRun: there is none, or it is no run of Onward's.
+        ConnectError: Temporal does not answer.
+
+    """
+    run = await look(client, run_id)
+    if run.type != WORKFLOW:
+        raise NoSuchRun(
+            f"{run_id!r} is a workflow of type {run.type!r}, not a run of Onward's ({WORKFLOW!r}). "
+            "`list` shows Onward's runs"
+        )
+    return run
+
+
+async def look(client: Client, workflow_id: str, run_id: str = "") -> Run:
+    """Describe a workflow of whatever type: the newest one of that id, or exactly one run.
+
+    Raises:
+        NoSuchRun: there is none.
+        ConnectError: Temporal does not answer.
+
+    """
+    # The raw call: the SDK's own raises ValueError on a run that was paused in Temporal.
+    async with rpc_errors(workflow_id):
+        answer = await client.workflow_service.describe_workflow_execution(
+            DescribeWorkflowExecutionRequest(
+                namespace=client.namespace,
+                execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            ),
+            timeout=history.RPC_TIMEOUT,
+        )
+    run = await _run(client, answer.workflow_execution_info)
+    return await _with_pending(client, run, answer)
+
+
+async def ended(client: Client, run: Run) -> Ended | None:
+    """Say how the run ended; None while it is open."""
+    async with rpc_errors(run.id):
+        return None if run.open else await history.ended(client, run.key)
+
+
+async def report(client: Client, run: Run) -> Report:
+    """Ask the run's worker how it goes; without one, tell what history knows."""
+    done = await ended(client, run)
+    if done is not None:
+        return await _report_of_ended(client, run, done)
+    answer = await _query(client, run, "status", RunStatus)
+    if isinstance(answer, RunStatus):
+        return Report(run, answer, live=True)
+    async with rpc_errors(run.id):
+        recorded = await history.recorded(client, run.key)
+    status = RunStatus(
+        agent=recorded.request.agent if recorded.request else run.agent,
+        state="running",
+        step=str(recorded.steps),
+        doing="waiting for a worker",
+        limits=recorded.opening.limits if recorded.opening else None,
+        spend=recorded.spend,
+        workspace=recorded.request.workspace if recorded.request else None,
+    )
+    trouble = recorded.task_failure if run.task_attempt > 1 else ""
+    return Report(run, status, live=False, trouble=trouble or answer)
+
+
+async def spend(client: Client, run: Run) -> Spent:
+    """Say what the run cost so far, by the query `spend`; without a worker, by its history."""
+    done = await ended(client, run)
+    if done is not None:
+        return Spent(done.result.spend, done.spend_complete)
+    answer = await _query(client, run, "spend", Spend)
+    if isinstance(answer, Spend):
+        return Spent(answer, complete=True)
+    async with rpc_errors(run.id):
+        return Spent((await history.recorded(client, run.key)).spend, complete=False)
+
+
+async def cancel(client: Client, run: Run, reason: str = "") -> bool:
+    """Signal the run to stop; False if it had ended already."""
+    if not run.open:
+        return False
+    try:
+        async with rpc_errors(run.id):
+            await _handle(client, run).signal("cancel", CancelRequest(reason=reason))
+    except NoSuchRun:  # so Temporal calls a run that has closed since we looked
+        return False
+    return True
+
+
+async def list_runs(client: Client, limit: int) -> list[Run]:
+    """List the newest runs of the namespace, newest first."""
+    found = list[Run]()
+    request = ListWorkflowExecutionsRequest(
+        namespace=client.namespace,
+        page_size=min(limit, 1000),
+        query=f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'",
+    )
+    async with rpc_errors():
+        while len(found) < limit:
+            page = await client.workflow_service.list_workflow_executions(
+                request, timeout=history.RPC_TIMEOUT
+            )
+            found += [await _run(client, info) for info in page.executions]
+            request.next_page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+    return sorted(found[:limit], key=lambda run: run.started, reverse=True)
+
+
+# ---- from Temporal's words to ours
+
+
+def _handle(client: Client, run: Run) -> WorkflowHandle[Any, Any]:
+    return client.get_workflow_handle(run.id)
+
+
+async def _query(client: Client, run: Run, name: str, kind: type[Answer]) -> Answer | str:
+    """Answer of the query, or why there is none."""
+    try:
+        found = await _handle(client, run).query(name, result_type=kind, rpc_timeout=QUERY_TIMEOUT)
+        return cast("Answer", found)
+    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        return f"the worker cannot answer: {error}"
+    except RPCError:
+        return f"no worker of task queue {run.task_queue!r} answers"
+
+
+async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
+    async with rpc_errors(run.id):
+        request = await history.request_of(client, run.key)
+    status = RunStatus(
+        agent=request.agent if request else run.agent,
+        state="ended",
+        step=str(done.result.steps),
+        doing="",
+        outcome=done.result.outcome,
+        spend=done.result.spend,
+        in_doubt=done.result.in_doubt,
+        workspace=request.workspace if request else None,
+    )
+    return Report(run, status, live=True, ended=done)
+
+
+async def _run(client: Client, info: WorkflowExecutionInfo) -> Run:
+    memo = await _strings(client, info.memo.fields, "agent", "prompt")
+    indexed = info.search_attributes.indexed_fields
+    attributes = await _strings(client, indexed, OUTCOME_ATTRIBUTE)
+    return Run(
+        id=info.execution.workflow_id,
+        run_id=info.execution.run_id,
+        first_run_id=info.first_run_id,
+        type=info.type.name,
+        status=_words(Status.Name(info.status), "WORKFLOW_EXECUTION_STATUS_"),
+        started=_time(info.start_time) or datetime.now(UTC),
+        closed=_time(info.close_time),
+        task_queue=info.task_queue,
+        agent=memo.get("agent", ""),
+        prompt=memo.get("prompt", ""),
+        outcome=attributes.get(OUTCOME_ATTRIBUTE, ""),
+    )
+
+
+async def _with_pending(client: Client, run: Run, answer: DescribeWorkflowExecutionResponse) -> Run:
+    task = answer.pending_workflow_task
+    scheduled = PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+    return replace(
+        run,
+        pending=tuple([await _pending(client, info) for info in answer.pending_activities]),
+        task_waiting=answer.HasField("pending_workflow_task") and task.state == scheduled,
+        task_attempt=task.attempt,
+    )
+
+
+async def _pending(client: Client, info: PendingActivityInfo) -> Pending:
+    failure = ""
+    if info.HasField("last_failure"):
+        failure = await history.failure_text(client, info.last_failure)
+    return Pending(
+        name=info.activity_type.name,
+        attempt=info.attempt,
+        running=info.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+        last_failure=failure,
+        next_try=_time(info.next_attempt_schedule_time),
+    )
+
+
+async def _strings(client: Client, payloads: Mapping[str, Payload], *names: str) -> dict[str, str]:
+    found = dict[str, str]()
+    for name in names:
+        if name in payloads:
+            values = await client.data_converter.decode([payloads[name]])
+            found[name] = str(values[0])
+    return found
+
+
+def _time(stamp: Timestamp) -> datetime | None:
+    return stamp.ToDatetime(tzinfo=UTC) if stamp.seconds else None
+
+
+def _words(name: str, prefix: str) -> str:
+    return name.removeprefix(prefix).replace("_", " ").capitalize()

@@ -1,0 +1,205 @@
+"""Everything that commands print. The only module that imports `rich`.
+
+Results go to standard output, everything about them to standard error, so that
+`RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.
+With `--json` standard output is exactly one JSON document. Colours and moving parts are for
+terminals only, and never with NO_COLOR.
+"""
+
+import json
+import sys
+import unicodedata
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from onward.messages import Limits, RunStatus, Spend
+
+_KEPT_CONTROLS = {"\n", "\t"}
+
+
+class Progress(Protocol):
+    """A line that says how far a run is, until it is done."""
+
+    def now(self, line: str, troubles: Sequence[str]) -> None:
+        """Show the line, and each trouble that was not there before."""
+
+
+class Output:
+    """The two streams of a command."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        """Print for a person, or with `as_json` one JSON document for a program."""
+        self.as_json = as_json
+        self._out = Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+        self._err = Console(file=sys.stderr, highlight=False, emoji=False, markup=False)
+
+    @property
+    def watched(self) -> bool:
+        """A person sees standard error as it is written."""
+        return self._err.is_terminal
+
+    def note(self, text: str) -> None:
+        """Say something beside the result."""
+        self._line(self._err, text, "dim")
+
+    def say(self, text: str) -> None:
+        """Say something beside the result that matters."""
+        self._line(self._err, text, "")
+
+    def warn(self, text: str) -> None:
+        """Say what holds something up, or what a person should know."""
+        self._line(self._err, text, "yellow")
+
+    def error(self, text: str) -> None:
+        """Say why the command did nothing."""
+        self._line(self._err, f"error: {text}", "bold red")
+
+    def result(self, text: str) -> None:
+        """Print the result itself."""
+        self._line(self._out, text, "")
+
+    def json(self, document: Mapping[str, Any]) -> None:
+        """Print the one JSON document."""
+        # Plain ASCII: no terminal, locale or lone surrogate can spoil it.
+        self._out.file.write(json.dumps(document, indent=2, default=str) + "\n")
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """Print names and values, a line each; empty values are left out."""
+        shown = [(name, value) for name, value in facts if value]
+        width = max((len(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            line = Text(f"{name:<{width}}  ", style="bold" if self._out.is_terminal else "")
+            self._out.print(line.append(self._clean(self._out, value), "not bold"), soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table on a terminal; else a line a row, with tabs, nothing cut off."""
+        if not self._out.is_terminal:
+            for row in rows:
+                cells = ("".join(" " if c in "\t\n" else c for c in cell) for cell in row)
+                self._out.file.write("\t".join(cells) + "\n")
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for place, column in enumerate(columns):
+            table.add_column(
+                column, no_wrap=place > 0, overflow="fold" if place == 0 else "ellipsis"
+            )
+        for row in rows:
+            table.add_row(*(Text(self._clean(self._out, cell)) for cell in row))
+        self._out.print(table)
+
+    @contextmanager
+    def progress(self) -> Generator[Progress, None, None]:
+        """Show how far a run is: a moving line on a terminal, else only what holds it up."""
+        if not self._err.is_terminal:
+            yield _Lines(self)
+            return
+        with self._err.status(Text("…"), spinner="dots") as status:
+            yield _Moving(self, status)
+
+    def flush(self) -> None:
+        """Write out what is buffered."""
+        self._out.file.flush()
+        self._err.file.flush()
+
+    def _line(self, console: Console, text: str, style: str) -> None:
+        console.print(Text(self._clean(console, text), style=style), soft_wrap=True)
+
+    @staticmethod
+    def _clean(console: Console, text: str) -> str:
+        # What Claude or a tool wrote must not steer the terminal of the person who reads it.
+        return visible(text) if console.is_terminal else text
+
+
+class _Lines:
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._known = frozenset[str]()
+
+    def now(self, line: str, troubles: Sequence[str]) -> None:
+        del line
+        # The time to the next try changes with each look; the trouble is the same one.
+        causes = {text.rsplit(";", 1)[0]: text for text in troubles}
+        for cause, text in causes.items():
+            if cause not in self._known:
+                self._output.warn(text)
+        self._known = frozenset(causes)
+
+
+class _Moving:
+    def __init__(self, output: Output, status: Status) -> None:
+        self._output, self._status = output, status
+
+    def now(self, line: str, troubles: Sequence[str]) -> None:
+        text = Text(visible(line))
+        for trouble in troubles:
+            text.append(f"\n  {visible(trouble)}", "yellow")
+        self._status.update(text)
+
+
+def visible(text: str) -> str:
+    """Show control characters instead of sending them to the terminal."""
+    return "".join(
+        c if c in _KEPT_CONTROLS or unicodedata.category(c) != "Cc" else f"\\x{ord(c):02x}"
+        for c in text
+    )
+
+
+def money(amount: Decimal) -> str:
+    """Write dollars: cents, and below one dollar two digits more."""
+    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+
+
+def limits_line(limits: Limits) -> str:
+    """Say when a run ends by itself."""
+    minutes = f"{limits.max_time_s / 60:,.1f}".removesuffix(".0")
+    return (
+        f"at most {limits.max_steps:,} steps, ${limits.max_cost_usd:,.2f}, "
+        f"{limits.max_tokens:,} tokens, {minutes} minutes"
+    )
+
+
+def spend_line(spend: Spend, *, complete: bool = True) -> str:
+    """Say what was spent, in one line; what is not known is said, never left at zero."""
+    lower = "" if complete else "at least "
+    parts = [f"{lower}{spend.tokens:,} tokens", f"{lower}{_cost(spend)}"]
+    parts.append(f"{spend.requests:,} requests to Claude")
+    if spend.lost_requests:
+        parts.append(f"{spend.lost_requests:,} of them lost (their tokens are a lower bound)")
+    return ", ".join(parts)
+
+
+def spend_facts(spend: Spend, *, complete: bool = True) -> list[tuple[str, str]]:
+    """Say what was spent, kind by kind."""
+    lower = "" if complete else "at least "
+    lost = f" ({spend.lost_requests:,} lost: their tokens are a lower bound)"
+    return [
+        ("cost", lower + _cost(spend)),
+        ("requests", f"{spend.requests:,}{lost if spend.lost_requests else ''}"),
+        ("input tokens", f"{lower}{spend.input_tokens:,}"),
+        ("read from cache", f"{spend.cache_read_tokens:,}"),
+        ("written to cache", f"{spend.cache_write_tokens:,}"),
+        ("output tokens", f"{lower}{spend.output_tokens:,}"),
+    ]
+
+
+def progress_line(status: RunStatus, seconds: float) -> str:
+    """Say how far a run is, in one line."""
+    time = f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    parts = (f"step {status.step}", status.doing, f"{status.spend.tokens:,} tokens")
+    return " · ".join(filter(None, (*parts, _cost(status.spend), time)))
+
+
+def _cost(spend: Spend) -> str:
+    if not spend.unpriced_requests:
+        return money(spend.cost_usd)
+    unknown = f"{spend.unpriced_requests:,} requests of unknown price"
+    return (
+        f"{money(spend.cost_usd)} and {unknown}" if spend.cost_usd else f"cost unknown ({unknown})"
+    )

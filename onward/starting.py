@@ -1,0 +1,220 @@
+"""Start a run, or find the one that has its id already.
+
+An id stands for one job: asked again, it is never done twice, whatever became of it. Only
+`again=True` starts another run under the same id, and that run's idempotency keys are new.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.common import (
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
+
+from onward import history
+from onward.client import Run, describe, look, rpc_errors
+from onward.errors import NoSuchRun, UsageError
+from onward.messages import WORKFLOW, RunRequest, RunResult
+
+TASK_TIMEOUT = timedelta(seconds=3)
+"""A workflow task on a killed worker is taken over after this; Temporal's default is 10 s."""
+AGENT_ATTRIBUTE = SearchAttributeKey.for_keyword("OnwardAgent")
+SUMMARY_CHARS, MEMO_PROMPT_CHARS = 180, 200
+DIFFERS_SHOWN_CHARS = 200
+
+How = Literal["started", "attached", "ended"]
+"""A new run; one that goes on already; one that has ended, and nothing was started."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The run that has the id now, and how it came to be."""
+
+    run: Run
+    how: How
+
+
+async def find(client: Client, run_id: str) -> Run | None:
+    """Describe the run of that id, or None.
+
+    Raises:
+        UsageError: the id is that of a workflow which is not Onward's.
+
+    """
+    try:
+        found = await look(client, run_id)
+    except NoSuchRun:
+        return None
+    if found.type != WORKFLOW:
+        raise UsageError(
+            f"the id {run_id!r} belongs to a workflow of type {found.type!r} that is not "
+            "Onward's. Use another --id"
+        )
+    return found
+
+
+async def start(
+    client: Client,
+    run_id: str,
+    request: RunRequest,
+    *,
+    task_queue: str,
+    again: bool = False,
+    before_new: Callable[[], None] = lambda: None,
+) -> Started:
+    """Start the run, or attach to the one of that id.
+
+    Args:
+        client: connected to the namespace in which the id is unique.
+        run_id: the workflow's id.
+        request: what is asked.
+        task_queue: where workers poll.
+        again: the id's last run has ended; start another one.
+        before_new: called just before a new run is started, to refuse it by raising.
+
+    Raises:
+        UsageError: the id is another job's; or `again` and its run still goes on.
+        ConnectError: Temporal does not answer.
+
+    """
+    found = await find(client, run_id)
+    if found is not None:
+        await _compare(client, found, request)
+        if not again:
+            return Started(found, "attached" if found.open else "ended")
+        _refuse_running(found)
+    before_new()
+    try:
+        await _start_new(client, run_id, request, task_queue=task_queue, again=again)
+    except WorkflowAlreadyStartedError:  # somebody else was faster
+        found = await describe(client, run_id)
+        await _compare(client, found, request)
+        if again:
+            _refuse_running(found)
+        return Started(found, "attached" if found.open else "ended")
+    return Started(await describe(client, run_id), "started")
+
+
+async def pollers(client: Client, task_queue: str) -> tuple[str, ...]:
+    """Identities of the workers that polled the task queue in the last minutes."""
+    async with rpc_errors():
+        answer = await client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=client.namespace, task_queue=TaskQueue(name=task_queue)
+            ),
+            timeout=history.RPC_TIMEOUT,
+        )
+    return tuple(poller.identity for poller in answer.pollers)
+
+
+async def _start_new(
+    client: Client, run_id: str, request: RunRequest, *, task_queue: str, again: bool
+) -> None:
+    reuse = WorkflowIDReusePolicy
+    async with rpc_errors(run_id):
+        # No retry policy: a failed run must not do its effects again (field problem C20).
+        await client.start_workflow(
+            WORKFLOW,
+            request,
+            id=run_id,
+            task_queue=task_queue,
+            task_timeout=TASK_TIMEOUT,
+            result_type=RunResult,
+            id_reuse_policy=reuse.ALLOW_DUPLICATE if again else reuse.REJECT_DUPLICATE,
+            id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+            memo=_memo(request),
+            static_summary=_summary(request.prompt),
+            search_attributes=await _search_attributes(client, request),
+            rpc_timeout=history.RPC_TIMEOUT,
+        )
+
+
+def _memo(request: RunRequest) -> dict[str, str]:
+    return {
+        "agent": request.agent,
+        "prompt": request.prompt[:MEMO_PROMPT_CHARS],
+        "workspace": request.workspace.path if request.workspace else "",
+        "deployment": request.deployment,
+    }
+
+
+def _summary(prompt: str) -> str:
+    return prompt.strip().splitlines()[0][:SUMMARY_CHARS]
+
+
+async def _search_attributes(client: Client, request: RunRequest) -> TypedSearchAttributes:
+    # A search attribute that the namespace lacks would make Temporal refuse the start.
+    try:
+        known = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace), timeout=history.RPC_TIMEOUT
+        )
+    except RPCError:  # not every account may look
+        return TypedSearchAttributes.empty
+    kind = known.custom_attributes.get(AGENT_ATTRIBUTE.name)
+    if kind != IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD:
+        return TypedSearchAttributes.empty
+    return TypedSearchAttributes([SearchAttributePair(AGENT_ATTRIBUTE, request.agent)])
+
+
+# ---- the same id again
+
+
+async def _compare(client: Client, found: Run, request: RunRequest) -> None:
+    async with rpc_errors(found.id):
+        was = await history.request_of(client, found.first_key)
+    if was is None:
+        raise UsageError(
+            f"the id {found.id!r} belongs to a run whose request cannot be read; use another --id"
+        )
+    given = [
+        ("agent", was.agent, request.agent),
+        ("workspace", _place(was), _place(request)),
+        ("prompt", was.prompt, request.prompt),
+    ]
+    differing = [(name, old, new) for name, old, new in given if old != new]
+    if differing:
+        lines = [
+            f"  its {name}: {_shown(old, new)}\n  your {name}: {_shown(new, old)}"
+            for name, old, new in differing
+        ]
+        raise UsageError(
+            f"the id {found.id!r} is that of another job:\n"
+            + "\n".join(lines)
+            + "\nUse another --id for this job, or ask for the same again"
+        )
+
+
+def _place(request: RunRequest) -> str:
+    workspace = request.workspace
+    return "none" if workspace is None else f"{workspace.path} (marker {workspace.id})"
+
+
+def _shown(text: str, other: str) -> str:
+    """Show the part of a text in which it differs from the other one."""
+    same = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), None)
+    first = min(len(text), len(other)) if same is None else same
+    begin = max(0, first - 60) if len(text) > DIFFERS_SHOWN_CHARS else 0
+    part = text[begin : begin + DIFFERS_SHOWN_CHARS]
+    more = "" if begin + DIFFERS_SHOWN_CHARS >= len(text) else " …"
+    return f"{'… ' if begin else ''}{part!r}{more}"
+
+
+def _refuse_running(found: Run) -> None:
+    if found.open:
+        raise UsageError(
+            f"the run {found.id!r} still goes on, so it cannot be started again. Leave --again out "
+            "to attach to it, or `cancel` it first"
+        )
