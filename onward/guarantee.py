@@ -1,0 +1,89 @@
+"""Which guarantee a Redis server can keep: strict, or lossy with the reasons in plain words.
+
+Strict means: what the server acknowledged is never lost and never forgotten, so a record that is
+absent was never written. On a lossy server Onward also asks whether it is still the same server
+process, and where that is not certain an `at_most_once` call ends in doubt, never in a second
+effect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+_WANTED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What the ledger may promise on a server, for the line that the worker prints at start."""
+
+    strict: bool
+    reasons: tuple[str, ...]
+    """Of lossy: what is missing, one phrase each. Of strict: what makes it so."""
+    evicts: bool
+    """The server may throw records away when it is full: not to be used."""
+    used: float | None = None
+    """Share of `maxmemory` in use, 0 to 1; None without a limit or where it cannot be read."""
+
+    def __str__(self) -> str:
+        return f"{'strict' if self.strict else 'lossy'}: {', '.join(self.reasons)}"
+
+
+async def guarantee(redis: Redis) -> Guarantee:
+    """Read the server's settings and say which guarantee they give.
+
+    Raises redis.exceptions.RedisError where the server does not answer. A server that does not show
+    its settings (many managed ones) is lossy, not an error.
+    """
+    info = _texts(await cast("Any", redis).info("everything"))
+    missing = [*await _unsafe_settings(redis), *_unsafe_topology(info)]
+    policy = info.get("maxmemory_policy", "unknown")
+    if policy != "noeviction":
+        missing.append(f"maxmemory-policy {policy}, which may drop records")
+    kept = ("appendfsync always", "noeviction", "single primary")
+    return Guarantee(
+        strict=not missing,
+        reasons=tuple(missing) or kept,
+        evicts=policy not in ("noeviction", "unknown"),
+        used=_used(info),
+    )
+
+
+async def _unsafe_settings(redis: Redis) -> list[str]:
+    try:
+        found = _texts(await cast("Any", redis).config_get(*_WANTED))
+    except ResponseError:
+        return ["its settings cannot be read (CONFIG is refused)"]
+    return [
+        f"{name} {found.get(name, 'unknown')}"
+        for name, value in _WANTED.items()
+        if found.get(name) != value
+    ]
+
+
+def _unsafe_topology(info: Mapping[str, str]) -> list[str]:
+    replicas = int(info.get("connected_slaves", "0"))
+    checks = (
+        (info.get("role") != "master", f"a replica (role {info.get('role')})"),
+        (replicas > 0, f"{replicas} replica(s) that may take over without the last writes"),
+        (info.get("cluster_enabled") == "1", "a cluster, which fails over by itself"),
+        (info.get("aof_last_write_status") == "err", "its append-only file cannot be written"),
+    )
+    return [reason for wrong, reason in checks if wrong]
+
+
+def _used(info: Mapping[str, str]) -> float | None:
+    limit = int(info.get("maxmemory", "0"))
+    return int(info["used_memory"]) / limit if limit else None
+
+
+def _texts(found: Mapping[Any, object]) -> dict[str, str]:
+    # A client that does not decode gives bytes; INFO's numbers come parsed.
+    return {_text(name): _text(value) for name, value in found.items()}
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

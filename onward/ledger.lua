@@ -1,0 +1,351 @@
+-- The ledger of one run: what was asked of the outside world, and how it ended. One call of this
+-- script is one operation, atomic, by the server's own clock. For Redis 7 and Valkey 9.
+--
+-- (KEYS[1]: the run's hash `onward:{R}`, ARGV[1]: op, then name, value, name, value …)
+--     -> flat list name, value, …; always with `verdict`
+--
+--   begin    nonce:str lineage:flag
+--   claim    step:str fp:str cls:str token:str lease_ms:int nonce:str inc:str strict:flag
+--            needs_ds:flag [turn:str]
+--   renew    step fp token lease_ms
+--   complete step fp cls token result:str [sha:hex] [turn:str]
+--   fail     step fp cls token result:str [sha:hex]
+--   doubt    step fp cls token why:str
+--   release  step fp token maybe:flag count:flag
+--   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
+--   turn     step turn:str                        part of a restore: a turn without a record
+--   end      ttl_ms:int
+--   usage    step token usage:str (JSON)
+--   usages   step
+--   read     steps:str (JSON list; absent: the whole run)
+--   flag is '0' or '1'; sha is given where the result is too long to live in the hash.
+--
+-- Fields of the hash: `_ds` birth nonce, `_fence` the last fence given, `turn:<step>` the frozen user
+-- turn, `u:<step>` usage by attempt, `b:<sha>` one per out-of-line result (its value is in the key
+-- `onward:{R}:b:<sha>`: the same hash tag, so the same slot), and the records `s:<step>`, JSON of
+--   v      version of this layout
+--   st     open     nobody works on it; `ms` says whether an earlier request may still land
+--          claimed  the attempt `own` may be sending its request right now
+--          done     it happened, and this is the one result that everybody gets
+--          failed   it was refused and certainly did nothing
+--          doubt    it may or may not have happened; nobody sends it again
+--   own    token of the attempt that claimed it last
+--   fp     fingerprint of what was asked; another one never gets this record's answer
+--   cls    effect class
+--   fence  rises with every claim
+--   exp    end of the lease, ms; decides patience, never safety
+--   first  ms of the first claim that counts;   n  claims that count: each may have sent a request
+--   ms     1: a request sent before the owner's may still land, so a later refusal proves nothing
+--   res, err, ref   result, error, or the SHA-256 of one of these out of line
+--   why, at         of a doubt: the reason; of an end: when, ms
+
+local VERSION = 1
+local SHAPE = { st = 'string', own = 'string', fp = 'string', cls = 'string',
+                fence = 'number', exp = 'number', first = 'number', n = 'number', ms = 'number' }
+local STATES = { open = true, claimed = true, done = true, failed = true, doubt = true }
+-- Classes that may send again after an attempt was lost. Any other is treated as at_most_once.
+local SENDS_AGAIN = { read = true, keyed = true }
+
+local hash, op, arg = KEYS[1], ARGV[1], {}
+for i = 2, #ARGV, 2 do arg[ARGV[i]] = ARGV[i + 1] end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+-- ---- lifetime: no expiry while anybody works on the run; out-of-line results follow their hash
+
+local function each_blob(act)
+  for _, field in ipairs(redis.call('HKEYS', hash)) do
+    if string.sub(field, 1, 2) == 'b:' then act(hash .. ':' .. field) end
+  end
+end
+
+local function persist()
+  if redis.call('PERSIST', hash) == 1 then
+    each_blob(function(key) redis.call('PERSIST', key) end)
+  end
+end
+
+-- ---- which dataset this is
+
+local function birth_nonce() return redis.call('HGET', hash, '_ds') or nil end
+
+-- Changes when the server restarts and when a replica is promoted. Read here and not by the client:
+-- between two calls another node could have answered.
+local function incarnation()
+  return string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') .. ':'
+      .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+end
+
+-- "Absent" means "never sent" only in the very dataset that an earlier claim would have written.
+local function trusted(ds)
+  return ds ~= nil and arg.nonce ~= '' and ds == arg.nonce
+      and (arg.strict == '1' or arg.inc == incarnation())
+end
+
+-- ---- records
+
+local function well_formed(rec)
+  if type(rec) ~= 'table' or rec.v ~= VERSION or not STATES[rec.st] then return false end
+  for field, kind in pairs(SHAPE) do
+    if type(rec[field]) ~= kind then return false end
+  end
+  return true
+end
+
+-- -> record or nil, raw text that cannot be understood or nil
+local function load(step)
+  local raw = redis.call('HGET', hash, 's:' .. step)
+  if not raw then return nil, nil end
+  local parsed, rec = pcall(cjson.decode, raw)
+  if parsed and well_formed(rec) then return rec, nil end
+  return nil, raw
+end
+
+-- One HSET, so that a server that is full refuses all of it or nothing.
+local function save(rec, ...)
+  rec.v = VERSION
+  redis.call('HSET', hash, 's:' .. arg.step, cjson.encode(rec), ...)
+end
+
+local function result_of(rec)
+  if rec.ref then return redis.call('GET', hash .. ':b:' .. rec.ref) or nil end
+  return rec.res or rec.err
+end
+
+-- It ended, but the out-of-line result was evicted: worth no more than a record that is lost.
+local function result_lost(rec) return rec and rec.ref and not result_of(rec) end
+local function settled(rec)
+  return rec and (rec.st == 'done' or rec.st == 'failed') and not result_lost(rec)
+end
+
+local function keep_result(rec)
+  if arg.sha then
+    redis.call('SET', hash .. ':b:' .. arg.sha, arg.result)
+    redis.call('HSET', hash, 'b:' .. arg.sha, '')
+    rec.ref = arg.sha
+  elseif rec.st ~= 'doubt' then
+    rec[rec.st == 'done' and 'res' or 'err'] = arg.result or ''
+  end
+end
+
+local function ended(st, rec)
+  rec = rec or { own = arg.token or '', fence = 0, first = now, n = 0, ms = 1 }
+  return { st = st, own = rec.own, fp = arg.fp, cls = arg.cls, fence = rec.fence, exp = 0,
+           first = rec.first, n = rec.n, ms = st == 'doubt' and rec.ms or 0,
+           at = tonumber(arg.at) or now }
+end
+
+-- ---- answers
+
+local function answer(verdict, rec, more)
+  local out = { 'verdict', verdict, 'now_ms', now }
+  local function add(name, value)
+    if value ~= nil then out[#out + 1] = name; out[#out + 1] = value end
+  end
+  if rec then
+    add('fence', rec.fence); add('ms', rec.ms); add('n', rec.n); add('first_ms', rec.first)
+    add('why', rec.why); add('result', result_of(rec))
+    if arg.turn then add('turn', redis.call('HGET', hash, 'turn:' .. arg.step) or nil) end
+  end
+  if arg.turn then                -- a step of Claude's: its calls take their witness from this answer
+    local ds = birth_nonce()
+    if ds then add('nonce', ds); add('inc', incarnation()) end
+  end
+  for name, value in pairs(more or {}) do add(name, value) end
+  return out
+end
+
+local function fenced(rec) return answer('fenced', nil, { why = rec and rec.st or 'absent' }) end
+
+local function doubt(rec, why, own)
+  local new = ended('doubt', rec)
+  new.own, new.why = own or new.own, why
+  save(new)
+  return answer('doubt', new)
+end
+
+-- ---- operations
+
+local function take(rec, ms)
+  local again = rec and rec.n > 0
+  local fence = math.max(tonumber(redis.call('HGET', hash, '_fence') or 0) + 1, now)
+  local new = { st = 'claimed', own = arg.token, fp = arg.fp, cls = arg.cls, fence = fence,
+                exp = now + tonumber(arg.lease_ms), first = again and rec.first or now,
+                n = (rec and rec.n or 0) + 1, ms = ms }
+  local fields = { '_fence', string.format('%.0f', fence) }
+  if arg.turn and redis.call('HEXISTS', hash, 'turn:' .. arg.step) == 0 then
+    fields[3], fields[4] = 'turn:' .. arg.step, arg.turn
+  end
+  save(new, unpack(fields))
+  return answer('claimed', new)
+end
+
+local function claim_absent(ds, lost)
+  if not lost and trusted(ds) then return take(nil, 0) end
+  if SENDS_AGAIN[arg.cls] then return take(nil, 1) end
+  return doubt(nil, lost and 'result_lost' or 'records_lost', '')
+end
+
+local function claim_claimed(rec)
+  if rec.own == arg.token then    -- the reply to this very claim was lost
+    rec.exp = now + tonumber(arg.lease_ms)
+    save(rec)
+    return answer('claimed', rec)
+  end
+  if rec.exp > now then return answer('busy', rec, { wait_ms = rec.exp - now }) end
+  if SENDS_AGAIN[arg.cls] then return take(rec, 1) end
+  return doubt(rec, 'owner_lost')
+end
+
+local ops = {}
+
+function ops.begin()
+  -- In a run made by a reset a new nonce would make the records that were lost "never sent".
+  if arg.lineage == '1' then return answer('begun') end
+  local ds = birth_nonce()
+  if not ds then ds = arg.nonce; redis.call('HSET', hash, '_ds', ds) end
+  return answer('begun', nil, { nonce = ds, inc = incarnation() })
+end
+
+function ops.claim(rec)
+  local ds = birth_nonce()
+  if arg.needs_ds == '1' and not ds then return answer('gap') end
+  local lost = result_lost(rec)
+  if not rec or lost then return claim_absent(ds, lost) end
+  if rec.st == 'open' then return take(rec, rec.ms) end
+  if rec.st == 'claimed' then return claim_claimed(rec) end
+  return answer(rec.st, rec)
+end
+
+function ops.renew(rec)
+  if not (rec and rec.st == 'claimed' and rec.own == arg.token) then return fenced(rec) end
+  rec.exp = now + tonumber(arg.lease_ms)
+  save(rec)
+  return answer('claimed', rec)
+end
+
+function ops.complete(rec)
+  if settled(rec) then return answer(rec.st, rec) end
+  -- Absent: the truth is restored. In doubt: the truth comes late, from whichever attempt knows it.
+  local busy = rec and (rec.st == 'claimed' or rec.st == 'open')
+  if busy and rec.own ~= arg.token then return fenced(rec) end
+  local new = ended('done', rec)
+  new.own = arg.token
+  keep_result(new)
+  -- The turn again: after a wipe a reply would stand there without what it answers.
+  if arg.turn then save(new, 'turn:' .. arg.step, arg.turn) else save(new) end
+  return answer('done', nil)      -- without result and turn: the caller's own are recorded
+end
+
+function ops.fail(rec)
+  if settled(rec) then return answer(rec.st, rec) end
+  local own = rec and rec.own == arg.token
+  -- Its own doubt, taken back; not one with an earlier request, so a repeated `fail` changes nothing.
+  local late = own and rec.st == 'doubt' and rec.ms == 0 and not SENDS_AGAIN[arg.cls]
+  if not late and not (own and rec.st == 'claimed') then return fenced(rec) end
+  -- This request was refused; one that was sent before it may land all the same.
+  if not late and rec.ms == 1 and arg.cls ~= 'read' then
+    return doubt(rec, 'refused, but an earlier request may still land')
+  end
+  local new = ended('failed', rec)
+  keep_result(new)
+  save(new)
+  return answer('failed', nil)
+end
+
+function ops.doubt(rec)
+  if not rec or (rec.st == 'claimed' and rec.own == arg.token) then return doubt(rec, arg.why) end
+  if rec.st == 'claimed' or rec.st == 'open' then return fenced(rec) end
+  return answer(rec.st, rec)
+end
+
+function ops.release(rec)
+  if not rec or rec.own ~= arg.token then return fenced(rec) end
+  if rec.st == 'open' then return answer('open', rec) end   -- the reply to this release was lost
+  if rec.st ~= 'claimed' then return fenced(rec) end
+  rec.st, rec.exp = 'open', 0
+  if arg.maybe == '1' then rec.ms = 1 end
+  if arg.count == '0' then rec.n = rec.n - 1 end
+  save(rec)
+  return answer('open', rec)
+end
+
+function ops.restore(rec)
+  local same = rec and rec.fp == arg.fp and rec or nil
+  -- A truth that came late stands; of another fingerprint it would be no answer to this doubt.
+  if arg.st == 'doubt' and settled(same) then return { 'verdict', same.st } end
+  local new = ended(arg.st, same)
+  -- What history says of a doubt, no attempt may take back as its own.
+  new.own, new.why = '', arg.why
+  keep_result(new)
+  if arg.turn then save(new, 'turn:' .. arg.step, arg.turn) else save(new) end
+  return { 'verdict', new.st }
+end
+
+function ops.turn()
+  redis.call('HSET', hash, 'turn:' .. arg.step, arg.turn)
+  return { 'verdict', 'written' }
+end
+
+ops['end'] = function()
+  each_blob(function(key) redis.call('PEXPIRE', key, arg.ttl_ms) end)
+  return answer(redis.call('PEXPIRE', hash, arg.ttl_ms) == 1 and 'ended' or 'absent')
+end
+
+local function usages()
+  local raw = redis.call('HGET', hash, 'u:' .. arg.step)
+  return raw and cjson.decode(raw) or {}
+end
+
+function ops.usage()
+  local all = usages()
+  all[arg.token] = arg.usage
+  redis.call('HSET', hash, 'u:' .. arg.step, cjson.encode(all))
+  return answer('written')
+end
+
+function ops.usages() return answer('read', nil, usages()) end
+
+function ops.read()
+  local out = { 'verdict', 'read', '_inc', incarnation() }
+  local function add(field, value)
+    if not value then return end
+    local blob = string.sub(field, 1, 2) == 'b:'
+    if blob then value = redis.call('GET', hash .. ':' .. field) end
+    local wanted = blob or field == '_ds' or string.match(field, '^s:') or string.match(field, '^turn:')
+    if value and wanted then out[#out + 1] = field; out[#out + 1] = value end
+  end
+  if not arg.steps then
+    local all = redis.call('HGETALL', hash)
+    for i = 1, #all, 2 do add(all[i], all[i + 1]) end
+    return out
+  end
+  add('_ds', birth_nonce())
+  for _, step in ipairs(cjson.decode(arg.steps)) do
+    local rec = load(step)
+    add('s:' .. step, redis.call('HGET', hash, 's:' .. step))
+    add('turn:' .. step, redis.call('HGET', hash, 'turn:' .. step))
+    if rec and rec.ref then add('b:' .. rec.ref, '') end
+  end
+  return out
+end
+
+-- ---- one call
+
+local rec
+if arg.fp then
+  local unreadable
+  rec, unreadable = load(arg.step)
+  if unreadable then return { 'verdict', 'unreadable', 'why', string.sub(unreadable, 1, 200) } end
+  if rec and op ~= 'restore' and rec.fp ~= arg.fp then
+    return answer('mismatch', nil, { why = rec.fp })
+  end
+end
+-- A full server refuses the first write of a script that needs memory. What would start something
+-- new may be refused (nothing was sent); what says how something ended must get in. PERSIST needs
+-- no memory, so after it the writes of this call are let through.
+local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn'
+if op ~= 'end' and not starts then persist() end
+local reply = ops[op](rec)
+if op ~= 'end' and starts then persist() end
+return reply
