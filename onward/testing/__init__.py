@@ -5,7 +5,8 @@ wire: a payments service whose books show what really happened.
 
     async with temporal_server(None) as temporal, redis_server(None) as redis:
         worker = await WorkerProcess.start(
-            {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_REDIS_URL": redis.url, "FP": "f6:1:kill"},
+            {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_REDIS_URL": redis.url}
+            | {"FP": "f6:1:kill"},
             log=tmp_path / "worker.log",
         )
 
