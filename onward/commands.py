@@ -1,0 +1,354 @@
+"""What each command of `starter.py` does, from its options to its exit code.
+
+Kept apart from `starter.py`, which only knows how commands are typed: so `--help` and a mistyped
+option answer at once, without loading the Temporal client.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from temporalio.client import Client
+
+from onward import client as runs
+from onward import run_input, starting, watching
+from onward.client import Run, Target
+from onward.connection import connect, find_target
+from onward.console import Output, limits_line, money, progress_line, spend_facts, spend_line
+from onward.documents import (
+    age_s,
+    result_document,
+    row,
+    run_document,
+    start_document,
+    status_document,
+    status_facts,
+)
+from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
+from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
+from onward.settings import Settings, load_settings
+from onward.starting import Started
+from onward.watching import Beginning
+
+EXIT_CODES: dict[Outcome, int] = {
+    "completed": 0,
+    "failed": 1,
+    "cancelled": 5,
+    "limit_steps": 6,
+    "limit_tokens": 6,
+    "limit_cost": 6,
+    "limit_time": 6,
+    "limit_repeats": 6,
+    "refused": 7,
+    "max_tokens": 7,
+    "context_exceeded": 7,
+    "unknown_stop": 7,
+}
+USAGE, NOT_CONNECTED, NO_SUCH_RUN, INTERRUPTED = 2, 3, 4, 130
+_ERROR_CODES: list[tuple[type[OnwardError], int]] = [
+    (UsageError, USAGE),
+    (AppError, USAGE),
+    (ConnectError, NOT_CONNECTED),
+    (NoSuchRun, NO_SUCH_RUN),
+    (OnwardError, 1),
+]
+_AGENT_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartOptions:
+    """What `start` was asked for, as typed; None where nothing was."""
+
+    prompt: str | None = None
+    file: Path | None = None
+    agent: str = "coder"
+    run_id: str | None = None
+    again: bool = False
+    wait: bool = False
+    workspace: Path | None = None
+    allow_dirty: bool = False
+    model: str | None = None
+    max_steps: int | None = None
+    max_cost_usd: str | None = None
+    max_tokens: int | None = None
+    max_minutes: float | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A connection, and where to print."""
+
+    client: Client
+    target: Target
+    settings: Settings
+    out: Output
+
+    def ui_link(self, run: Run) -> str | None:
+        """Address of the run in the Temporal UI, where the UI is known."""
+        if self.target.ui_url is None:
+            return None
+        namespace, run_id = quote(self.target.namespace, safe=""), quote(run.id, safe="")
+        return f"{self.target.ui_url}/namespaces/{namespace}/workflows/{run_id}"
+
+
+def perform(command: Callable[[Output], Coroutine[Any, Any, int]], *, as_json: bool = False) -> int:
+    """Run a command to its exit code; every error of Onward's becomes one clear message."""
+    out = Output(as_json=as_json)
+    try:
+        return asyncio.run(command(out))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OnwardError as error:
+        out.error(str(error))
+        return next(code for kind, code in _ERROR_CODES if isinstance(error, kind))
+
+
+async def start(options: StartOptions, out: Output) -> int:
+    """Start a run or attach to it; `--wait` stays until it ends."""
+    request = _asked(options)
+    run_id = run_input.new_id(request.agent)
+    if options.run_id is not None:
+        run_id = run_input.checked_id(options.run_id)
+    elif options.again:
+        raise UsageError("--again starts the run of an --id once more; give that --id too")
+    session = await _session(out)
+    deployment = session.settings.deployment or session.target.namespace
+    started = await starting.start(
+        session.client,
+        run_id,
+        request.model_copy(update={"deployment": deployment}),
+        task_queue=session.settings.task_queue,
+        again=options.again,
+        before_new=lambda: _check_clean(options),
+    )
+    if started.how == "ended":
+        return await _show_ended(session, started.run)
+    return await _begin(session, started, request, options)
+
+
+async def status(run_id: str, out: Output) -> int:
+    """Say how a run goes."""
+    session = await _session(out)
+    seen = await runs.report(session.client, await _find(session, run_id))
+    troubles = watching.troubles(seen)
+    if out.as_json:
+        out.json(status_document(seen, troubles))
+        return 0
+    out.facts(status_facts(seen, session.ui_link(seen.run)))
+    for trouble in troubles:
+        out.warn(trouble)
+    return 0
+
+
+async def spend(run_id: str, out: Output) -> int:
+    """Say what a run cost so far."""
+    session = await _session(out)
+    spent = await runs.spend(session.client, await _find(session, run_id))
+    if not spent.complete:
+        out.warn("only finished steps are counted; nothing could tell of anything beyond them")
+    if out.as_json:
+        out.json(spent.spend.model_dump(mode="json"))
+    else:
+        out.facts(spend_facts(spent.spend, complete=spent.complete))
+    return 0
+
+
+async def cancel(run_id: str, reason: str, out: Output) -> int:
+    """Ask a run to stop cleanly."""
+    session = await _session(out)
+    run = await _find(session, run_id)
+    asked = await runs.cancel(session.client, run, reason)
+    if out.as_json:
+        out.json({"run": run.id, "run_id": run.run_id, "cancelling": asked})
+    elif asked:
+        out.say(f"asked {run.id!r} to stop; it ends after the call under way. `result` says how")
+    else:
+        out.say(f"{run.id!r} has ended already; there is nothing to cancel. `result` says how")
+    return 0
+
+
+async def result(run_id: str, out: Output, *, wait: bool) -> int:
+    """Print a run's result and exit by its outcome."""
+    session = await _session(out)
+    run = await _find(session, run_id)
+    if not run.open:
+        return await _show_ended(session, run)
+    if not wait:
+        raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
+    return await _wait(session, run)
+
+
+async def list_runs(limit: int, out: Output) -> int:
+    """List the newest runs."""
+    if limit < 1:
+        raise UsageError(f"--limit is {limit}; it must be at least 1")
+    session = await _session(out)
+    found = await runs.list_runs(session.client, limit)
+    if out.as_json:
+        out.json({"runs": [run_document(run) for run in found]})
+    elif found:
+        columns = ("run", "state", "agent", "started", "took", "prompt")
+        out.table(columns, [row(run) for run in found])
+    else:
+        out.say("no runs yet; or Temporal has forgotten them after the namespace's retention")
+    return 0
+
+
+# ---- the pieces of start
+
+
+def _asked(options: StartOptions) -> RunRequest:
+    prompt = run_input.read_prompt(options.prompt, options.file)
+    if not _AGENT_NAME.fullmatch(options.agent):
+        raise UsageError(
+            f"--agent is {options.agent!r}; a name has 1 to 64 letters, digits, - or _"
+        )
+    if options.model is not None and not options.model.strip():
+        raise UsageError("--model is empty. Leave it out for the agent's own model")
+    limits = run_input.limits(
+        max_steps=options.max_steps,
+        max_cost_usd=options.max_cost_usd,
+        max_tokens=options.max_tokens,
+        max_minutes=options.max_minutes,
+    )
+    workspace = None if options.workspace is None else _workspace(options.workspace, dirty=True)
+    return RunRequest(
+        prompt=prompt, agent=options.agent, model=options.model, workspace=workspace, limits=limits
+    )
+
+
+def _check_clean(options: StartOptions) -> None:
+    # Only a new run needs a clean tree: the one to attach to has changed it already.
+    if options.workspace is not None:
+        _workspace(options.workspace, dirty=options.allow_dirty)
+
+
+def _workspace(path: Path, *, dirty: bool) -> Workspace:
+    from onward.tools.workspace import prepare  # noqa: PLC0415  (loads a good deal)
+
+    return prepare(path, allow_dirty=dirty)
+
+
+async def _begin(
+    session: Session, started: Started, request: RunRequest, options: StartOptions
+) -> int:
+    out = session.out
+    if started.how == "attached":
+        out.say(f"the run {started.run.id!r} goes on already; attached to it")
+        if request.model is not None or request.limits != LimitOverrides():
+            out.note("its model and limits stay as they were when it was started")
+    elif options.again:
+        out.say(
+            f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
+            "run of that id did may be done again"
+        )
+    begun = await watching.beginning(session.client, started.run)
+    troubles = await _announce(session, begun, quiet=options.wait)
+    if options.wait:
+        return await _wait(session, begun.run)
+    if out.as_json:
+        out.json(start_document(started, begun, troubles, session.ui_link(begun.run)))
+    if begun.ended is None or begun.ended.result.outcome != "failed":
+        return 0
+    out.error(f"the run failed at once: {begun.ended.result.detail}")
+    return 1
+
+
+async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[str]:
+    out = session.out
+    if quiet or out.as_json:
+        out.note(f"run {begun.run.id}")
+    else:
+        out.result(begun.run.id)
+    if link := session.ui_link(begun.run):
+        out.note(f"see it at {link}")
+    if begun.opening is not None:
+        out.note(limits_line(begun.opening.limits))
+    troubles = await _first_troubles(session, begun)
+    for trouble in troubles:
+        out.warn(trouble)
+    return troubles
+
+
+async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
+    if begun.ended is not None:
+        return []
+    if begun.opening is not None:
+        limit = begun.opening.limits.max_cost_usd
+        unknown = f"the price of this model is not known: the limit of {money(limit)} cannot hold"
+        return [] if begun.opening.price_known else [unknown]
+    if begun.run.task_waiting and begun.run.task_attempt <= 1:
+        return [await _no_worker(session, begun.run)]
+    return list(watching.troubles(await runs.report(session.client, begun.run)))
+
+
+async def _no_worker(session: Session, run: Run) -> str:
+    start_one = "Start `python worker.py` (or `python worker.py --local`); the run waits for it"
+    if not await starting.pollers(session.client, run.task_queue):
+        return f"nothing polls the task queue {run.task_queue!r}. {start_one}"
+    return (
+        f"no worker of the task queue {run.task_queue!r} has taken the run yet, though one was "
+        f"there in the last minutes. If it is gone: {start_one[0].lower()}{start_one[1:]}"
+    )
+
+
+# ---- to the end of a run
+
+
+async def _wait(session: Session, run: Run) -> int:
+    every_s = 0.5 if session.out.watched else 1.0
+    try:
+        with session.out.progress() as progress:
+            async for look in watching.watch(session.client, run, every_s=every_s):
+                if look.report is None:
+                    progress.now("waiting for Temporal", look.troubles)
+                    continue
+                run = look.report.run
+                progress.now(progress_line(look.report.status, age_s(run)), look.troubles)
+    except asyncio.CancelledError:  # Ctrl-C
+        session.out.note(
+            f"the run goes on without you; `result {run.id!r} --wait` comes back to it"
+        )
+        raise
+    return await _show_ended(session, run)
+
+
+async def _show_ended(session: Session, run: Run) -> int:
+    done = await runs.ended(session.client, run)
+    if done is None:
+        raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
+    out, found = session.out, done.result
+    if out.as_json:
+        out.json(result_document(run, done))
+    elif found.text:
+        out.result(found.text)
+    steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
+    out.say(f"{found.outcome}: {steps}, {spend_line(found.spend, complete=done.spend_complete)}")
+    if found.detail:
+        out.say(found.detail)
+    if found.in_doubt:
+        out.warn(f"in doubt, look whether they happened: {', '.join(found.in_doubt)}")
+    return EXIT_CODES[found.outcome]
+
+
+# ---- connection
+
+
+async def _session(out: Output) -> Session:
+    settings = load_settings()
+    target = find_target(settings)
+    client = await connect(settings, target)
+    because = {"local": ", of worker.py --local", "default": ", nothing is configured"}
+    out.note(
+        f"Temporal at {target.address}, namespace {target.namespace}"
+        f"{because.get(target.source, '')}"
+    )
+    return Session(client, target, settings, out)
+
+
+async def _find(session: Session, run_id: str) -> Run:
+    return await runs.describe(session.client, run_input.checked_id(run_id))

@@ -1,0 +1,107 @@
+"""What commands tell of a run: JSON documents for programs, and the same for people."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from onward.client import Report, Run
+from onward.console import limits_line, spend_line
+from onward.history import Ended
+from onward.starting import Started
+from onward.watching import Beginning
+
+
+def run_document(run: Run) -> dict[str, Any]:
+    """Describe a run as `list --json` does."""
+    return {
+        "run": run.id,
+        "run_id": run.run_id,
+        "temporal_status": run.status,
+        "outcome": run.outcome or None,
+        "agent": run.agent,
+        "prompt": run.prompt,
+        "started": run.started.isoformat(),
+        "closed": run.closed.isoformat() if run.closed else None,
+    }
+
+
+def result_document(run: Run, done: Ended) -> dict[str, Any]:
+    """Describe an ended run as `result --json` does."""
+    return {
+        "run": run.id,
+        "run_id": run.run_id,
+        **done.result.model_dump(mode="json"),
+        "spend_complete": done.spend_complete,
+    }
+
+
+def status_document(seen: Report, troubles: tuple[str, ...]) -> dict[str, Any]:
+    """Describe how a run goes as `status --json` does."""
+    return {
+        **run_document(seen.run),
+        **seen.status.model_dump(mode="json"),
+        "live": seen.live,
+        "troubles": troubles,
+    }
+
+
+def start_document(
+    started: Started, begun: Beginning, troubles: Sequence[str], ui_link: str | None
+) -> dict[str, Any]:
+    """Describe a run just started or attached to as `start --json` does."""
+    opening, done = begun.opening, begun.ended
+    return {
+        "run": begun.run.id,
+        "run_id": begun.run.run_id,
+        "how": started.how,
+        "ui_url": ui_link,
+        "limits": opening.limits.model_dump(mode="json") if opening else None,
+        "price_known": opening.price_known if opening else None,
+        "outcome": done.result.outcome if done else None,
+        "detail": done.result.detail if done else "",
+        "troubles": troubles,
+    }
+
+
+def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
+    """Describe how a run goes, for people."""
+    run, now = seen.run, seen.status
+    complete = seen.ended.spend_complete if seen.ended else seen.live
+    return [
+        ("run", run.id),
+        ("agent", now.agent),
+        ("state", now.outcome or now.state),
+        ("detail", seen.ended.result.detail if seen.ended else ""),
+        ("step", now.step),
+        ("doing", now.doing),
+        ("started", _when(run.started)),
+        ("time", _duration(age_s(run))),
+        ("spend", spend_line(now.spend, complete=complete)),
+        ("limits", limits_line(now.limits) if now.limits else ""),
+        ("in doubt", ", ".join(now.in_doubt)),
+        ("workspace", now.workspace.path if now.workspace else ""),
+        ("prompt", run.prompt),
+        ("see it at", ui_link or ""),
+    ]
+
+
+def row(run: Run) -> tuple[str, ...]:
+    """Describe a run in a row of `list`."""
+    state = run.outcome or run.status.lower()
+    took = _duration(age_s(run))
+    return (run.id, state, run.agent, _when(run.started), took, " ".join(run.prompt.split()))
+
+
+def age_s(run: Run) -> float:
+    """Seconds from a run's start to its end, or to now."""
+    return max(0.0, ((run.closed or datetime.now(UTC)) - run.started).total_seconds())
+
+
+def _when(moment: datetime) -> str:
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
