@@ -20,7 +20,7 @@
 --   read     steps:str (JSON list; absent: the whole run)
 --   flag is '0' or '1'; sha is given where the result is too long to live in the hash.
 --
--- Fields of the hash: `_ds` birth nonce, `_fence` the last fence given, `turn:<step>` the frozen user
+-- Fields of the hash: `_ds` birth nonce, `_fence` the highest fence, `turn:<step>` the frozen user
 -- turn, `u:<step>` usage by attempt, `b:<sha>` one per out-of-line result (its value is in the key
 -- `onward:{R}:b:<sha>`: the same hash tag, so the same slot), and the records `s:<step>`, JSON of
 --   v      version of this layout
@@ -46,8 +46,9 @@ local STATES = { open = true, claimed = true, done = true, failed = true, doubt 
 -- Classes that may send again after an attempt was lost. Any other is treated as at_most_once.
 local SENDS_AGAIN = { read = true, keyed = true }
 
-local hash, op, arg = KEYS[1], ARGV[1], {}
-for i = 2, #ARGV, 2 do arg[ARGV[i]] = ARGV[i + 1] end
+-- `given` and not `arg`: Lua 5.1 hides that name in every function that takes `...`.
+local hash, op, given = KEYS[1], ARGV[1], {}
+for i = 2, #ARGV, 2 do given[ARGV[i]] = ARGV[i + 1] end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
@@ -78,8 +79,8 @@ end
 
 -- "Absent" means "never sent" only in the very dataset that an earlier claim would have written.
 local function trusted(ds)
-  return ds ~= nil and arg.nonce ~= '' and ds == arg.nonce
-      and (arg.strict == '1' or arg.inc == incarnation())
+  return ds ~= nil and given.nonce ~= '' and ds == given.nonce
+      and (given.strict == '1' or given.inc == incarnation())
 end
 
 -- ---- records
@@ -104,7 +105,7 @@ end
 -- One HSET, so that a server that is full refuses all of it or nothing.
 local function save(rec, ...)
   rec.v = VERSION
-  redis.call('HSET', hash, 's:' .. arg.step, cjson.encode(rec), ...)
+  redis.call('HSET', hash, 's:' .. given.step, cjson.encode(rec), ...)
 end
 
 local function result_of(rec)
@@ -119,20 +120,20 @@ local function settled(rec)
 end
 
 local function keep_result(rec)
-  if arg.sha then
-    redis.call('SET', hash .. ':b:' .. arg.sha, arg.result)
-    redis.call('HSET', hash, 'b:' .. arg.sha, '')
-    rec.ref = arg.sha
+  if given.sha then
+    redis.call('SET', hash .. ':b:' .. given.sha, given.result)
+    redis.call('HSET', hash, 'b:' .. given.sha, '')
+    rec.ref = given.sha
   elseif rec.st ~= 'doubt' then
-    rec[rec.st == 'done' and 'res' or 'err'] = arg.result or ''
+    rec[rec.st == 'done' and 'res' or 'err'] = given.result or ''
   end
 end
 
 local function ended(st, rec)
-  rec = rec or { own = arg.token or '', fence = 0, first = now, n = 0, ms = 1 }
-  return { st = st, own = rec.own, fp = arg.fp, cls = arg.cls, fence = rec.fence, exp = 0,
+  rec = rec or { own = given.token or '', fence = 0, first = now, n = 0, ms = 1 }
+  return { st = st, own = rec.own, fp = given.fp, cls = given.cls, fence = rec.fence, exp = 0,
            first = rec.first, n = rec.n, ms = st == 'doubt' and rec.ms or 0,
-           at = tonumber(arg.at) or now }
+           at = tonumber(given.at) or now }
 end
 
 -- ---- answers
@@ -145,9 +146,9 @@ local function answer(verdict, rec, more)
   if rec then
     add('fence', rec.fence); add('ms', rec.ms); add('n', rec.n); add('first_ms', rec.first)
     add('why', rec.why); add('result', result_of(rec))
-    if arg.turn then add('turn', redis.call('HGET', hash, 'turn:' .. arg.step) or nil) end
+    if given.turn then add('turn', redis.call('HGET', hash, 'turn:' .. given.step) or nil) end
   end
-  if arg.turn then                -- a step of Claude's: its calls take their witness from this answer
+  if given.turn then                -- a step of Claude's: its calls take their witness from this answer
     local ds = birth_nonce()
     if ds then add('nonce', ds); add('inc', incarnation()) end
   end
@@ -169,12 +170,12 @@ end
 local function take(rec, ms)
   local again = rec and rec.n > 0
   local fence = math.max(tonumber(redis.call('HGET', hash, '_fence') or 0) + 1, now)
-  local new = { st = 'claimed', own = arg.token, fp = arg.fp, cls = arg.cls, fence = fence,
-                exp = now + tonumber(arg.lease_ms), first = again and rec.first or now,
+  local new = { st = 'claimed', own = given.token, fp = given.fp, cls = given.cls, fence = fence,
+                exp = now + tonumber(given.lease_ms), first = again and rec.first or now,
                 n = (rec and rec.n or 0) + 1, ms = ms }
   local fields = { '_fence', string.format('%.0f', fence) }
-  if arg.turn and redis.call('HEXISTS', hash, 'turn:' .. arg.step) == 0 then
-    fields[3], fields[4] = 'turn:' .. arg.step, arg.turn
+  if given.turn and redis.call('HEXISTS', hash, 'turn:' .. given.step) == 0 then
+    fields[3], fields[4] = 'turn:' .. given.step, given.turn
   end
   save(new, unpack(fields))
   return answer('claimed', new)
@@ -182,18 +183,18 @@ end
 
 local function claim_absent(ds, lost)
   if not lost and trusted(ds) then return take(nil, 0) end
-  if SENDS_AGAIN[arg.cls] then return take(nil, 1) end
+  if SENDS_AGAIN[given.cls] then return take(nil, 1) end
   return doubt(nil, lost and 'result_lost' or 'records_lost', '')
 end
 
 local function claim_claimed(rec)
-  if rec.own == arg.token then    -- the reply to this very claim was lost
-    rec.exp = now + tonumber(arg.lease_ms)
+  if rec.own == given.token then    -- the reply to this very claim was lost
+    rec.exp = now + tonumber(given.lease_ms)
     save(rec)
     return answer('claimed', rec)
   end
   if rec.exp > now then return answer('busy', rec, { wait_ms = rec.exp - now }) end
-  if SENDS_AGAIN[arg.cls] then return take(rec, 1) end
+  if SENDS_AGAIN[given.cls] then return take(rec, 1) end
   return doubt(rec, 'owner_lost')
 end
 
@@ -201,15 +202,15 @@ local ops = {}
 
 function ops.begin()
   -- In a run made by a reset a new nonce would make the records that were lost "never sent".
-  if arg.lineage == '1' then return answer('begun') end
+  if given.lineage == '1' then return answer('begun') end
   local ds = birth_nonce()
-  if not ds then ds = arg.nonce; redis.call('HSET', hash, '_ds', ds) end
+  if not ds then ds = given.nonce; redis.call('HSET', hash, '_ds', ds) end
   return answer('begun', nil, { nonce = ds, inc = incarnation() })
 end
 
 function ops.claim(rec)
   local ds = birth_nonce()
-  if arg.needs_ds == '1' and not ds then return answer('gap') end
+  if given.needs_ds == '1' and not ds then return answer('gap') end
   local lost = result_lost(rec)
   if not rec or lost then return claim_absent(ds, lost) end
   if rec.st == 'open' then return take(rec, rec.ms) end
@@ -218,8 +219,8 @@ function ops.claim(rec)
 end
 
 function ops.renew(rec)
-  if not (rec and rec.st == 'claimed' and rec.own == arg.token) then return fenced(rec) end
-  rec.exp = now + tonumber(arg.lease_ms)
+  if not (rec and rec.st == 'claimed' and rec.own == given.token) then return fenced(rec) end
+  rec.exp = now + tonumber(given.lease_ms)
   save(rec)
   return answer('claimed', rec)
 end
@@ -228,23 +229,23 @@ function ops.complete(rec)
   if settled(rec) then return answer(rec.st, rec) end
   -- Absent: the truth is restored. In doubt: the truth comes late, from whichever attempt knows it.
   local busy = rec and (rec.st == 'claimed' or rec.st == 'open')
-  if busy and rec.own ~= arg.token then return fenced(rec) end
+  if busy and rec.own ~= given.token then return fenced(rec) end
   local new = ended('done', rec)
-  new.own = arg.token
+  new.own = given.token
   keep_result(new)
   -- The turn again: after a wipe a reply would stand there without what it answers.
-  if arg.turn then save(new, 'turn:' .. arg.step, arg.turn) else save(new) end
+  if given.turn then save(new, 'turn:' .. given.step, given.turn) else save(new) end
   return answer('done', nil)      -- without result and turn: the caller's own are recorded
 end
 
 function ops.fail(rec)
   if settled(rec) then return answer(rec.st, rec) end
-  local own = rec and rec.own == arg.token
+  local own = rec and rec.own == given.token
   -- Its own doubt, taken back; not one with an earlier request, so a repeated `fail` changes nothing.
-  local late = own and rec.st == 'doubt' and rec.ms == 0 and not SENDS_AGAIN[arg.cls]
+  local late = own and rec.st == 'doubt' and rec.ms == 0 and not SENDS_AGAIN[given.cls]
   if not late and not (own and rec.st == 'claimed') then return fenced(rec) end
   -- This request was refused; one that was sent before it may land all the same.
-  if not late and rec.ms == 1 and arg.cls ~= 'read' then
+  if not late and rec.ms == 1 and given.cls ~= 'read' then
     return doubt(rec, 'refused, but an earlier request may still land')
   end
   local new = ended('failed', rec)
@@ -254,53 +255,53 @@ function ops.fail(rec)
 end
 
 function ops.doubt(rec)
-  if not rec or (rec.st == 'claimed' and rec.own == arg.token) then return doubt(rec, arg.why) end
+  if not rec or (rec.st == 'claimed' and rec.own == given.token) then return doubt(rec, given.why) end
   if rec.st == 'claimed' or rec.st == 'open' then return fenced(rec) end
   return answer(rec.st, rec)
 end
 
 function ops.release(rec)
-  if not rec or rec.own ~= arg.token then return fenced(rec) end
+  if not rec or rec.own ~= given.token then return fenced(rec) end
   if rec.st == 'open' then return answer('open', rec) end   -- the reply to this release was lost
   if rec.st ~= 'claimed' then return fenced(rec) end
   rec.st, rec.exp = 'open', 0
-  if arg.maybe == '1' then rec.ms = 1 end
-  if arg.count == '0' then rec.n = rec.n - 1 end
+  if given.maybe == '1' then rec.ms = 1 end
+  if given.count == '0' then rec.n = rec.n - 1 end
   save(rec)
   return answer('open', rec)
 end
 
 function ops.restore(rec)
-  local same = rec and rec.fp == arg.fp and rec or nil
+  local same = rec and rec.fp == given.fp and rec or nil
   -- A truth that came late stands; of another fingerprint it would be no answer to this doubt.
-  if arg.st == 'doubt' and settled(same) then return { 'verdict', same.st } end
-  local new = ended(arg.st, same)
+  if given.st == 'doubt' and settled(same) then return { 'verdict', same.st } end
+  local new = ended(given.st, same)
   -- What history says of a doubt, no attempt may take back as its own.
-  new.own, new.why = '', arg.why
+  new.own, new.why = '', given.why
   keep_result(new)
-  if arg.turn then save(new, 'turn:' .. arg.step, arg.turn) else save(new) end
+  if given.turn then save(new, 'turn:' .. given.step, given.turn) else save(new) end
   return { 'verdict', new.st }
 end
 
 function ops.turn()
-  redis.call('HSET', hash, 'turn:' .. arg.step, arg.turn)
+  redis.call('HSET', hash, 'turn:' .. given.step, given.turn)
   return { 'verdict', 'written' }
 end
 
 ops['end'] = function()
-  each_blob(function(key) redis.call('PEXPIRE', key, arg.ttl_ms) end)
-  return answer(redis.call('PEXPIRE', hash, arg.ttl_ms) == 1 and 'ended' or 'absent')
+  each_blob(function(key) redis.call('PEXPIRE', key, given.ttl_ms) end)
+  return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end
 
 local function usages()
-  local raw = redis.call('HGET', hash, 'u:' .. arg.step)
+  local raw = redis.call('HGET', hash, 'u:' .. given.step)
   return raw and cjson.decode(raw) or {}
 end
 
 function ops.usage()
   local all = usages()
-  all[arg.token] = arg.usage
-  redis.call('HSET', hash, 'u:' .. arg.step, cjson.encode(all))
+  all[given.token] = given.usage
+  redis.call('HSET', hash, 'u:' .. given.step, cjson.encode(all))
   return answer('written')
 end
 
@@ -315,13 +316,13 @@ function ops.read()
     local wanted = blob or field == '_ds' or string.match(field, '^s:') or string.match(field, '^turn:')
     if value and wanted then out[#out + 1] = field; out[#out + 1] = value end
   end
-  if not arg.steps then
+  if not given.steps then
     local all = redis.call('HGETALL', hash)
     for i = 1, #all, 2 do add(all[i], all[i + 1]) end
     return out
   end
   add('_ds', birth_nonce())
-  for _, step in ipairs(cjson.decode(arg.steps)) do
+  for _, step in ipairs(cjson.decode(given.steps)) do
     local rec = load(step)
     add('s:' .. step, redis.call('HGET', hash, 's:' .. step))
     add('turn:' .. step, redis.call('HGET', hash, 'turn:' .. step))
@@ -332,20 +333,22 @@ end
 
 -- ---- one call
 
-local rec
-if arg.fp then
-  local unreadable
-  rec, unreadable = load(arg.step)
+local function run()
+  if not given.fp then return ops[op]() end
+  local rec, unreadable = load(given.step)
   if unreadable then return { 'verdict', 'unreadable', 'why', string.sub(unreadable, 1, 200) } end
-  if rec and op ~= 'restore' and rec.fp ~= arg.fp then
+  if rec and op ~= 'restore' and rec.fp ~= given.fp then
     return answer('mismatch', nil, { why = rec.fp })
   end
+  return ops[op](rec)
 end
+
+if op == 'end' then return run() end
 -- A full server refuses the first write of a script that needs memory. What would start something
 -- new may be refused (nothing was sent); what says how something ended must get in. PERSIST needs
--- no memory, so after it the writes of this call are let through.
+-- no memory, and after it the writes of the same call are let through.
 local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn'
-if op ~= 'end' and not starts then persist() end
-local reply = ops[op](rec)
-if op ~= 'end' and starts then persist() end
+if not starts then persist() end
+local reply = run()
+if starts then persist() end
 return reply

@@ -12,6 +12,7 @@ State = Literal["open", "claimed", "done", "failed", "doubt"]
 Ending = Literal["done", "failed", "doubt"]
 
 _VERSION = 1
+_NUMBERS = ("fence", "exp", "first", "n", "ms")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def parse_record(step: str, text: str, blobs: Mapping[str, str]) -> Record | Non
     """
     try:
         raw = json.loads(text)
-        if raw["v"] != _VERSION or raw["st"] not in get_args(State):
+        numeric = all(type(raw[name]) in (int, float) for name in _NUMBERS)
+        if not numeric or raw["v"] != _VERSION or raw["st"] not in get_args(State):
             raise unreadable(f"of step {step!r}", text)
         if "ref" in raw and raw["ref"] not in blobs:
             return None
