@@ -17,6 +17,7 @@ from onward.testing.messages_api.memory import (
 )
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.shapes import (
+    BLOCKS,
     MAX_BREAKPOINTS,
     MESSAGE,
     REQUIRED,
@@ -105,10 +106,15 @@ def _blocks(body: Object, conversation: Conversation) -> Iterator[Violation]:
     for number, message in enumerate(messages_of(body)):
         role = str(role_of(message))
         for index, block in enumerate(blocks_of(message)):
-            # Whatever this server sent may come back, also types and fields of a later time.
-            if role == "assistant" and canonical(block) in conversation.blocks:
+            if role == "assistant" and _as_sent(block, conversation):
                 continue
             yield from block_violations(f"messages.{number}.content.{index}", block, role)
+
+
+def _as_sent(block: Object, conversation: Conversation) -> bool:
+    """Tell whether a block may come back because it was sent: new types and fields too."""
+    marked = "cache_control" in block and "cache_control" not in BLOCKS.get(str(block["type"]), ())
+    return canonical(block) in conversation.blocks and not marked
 
 
 def _empty(body: Object) -> Iterator[Violation]:
@@ -162,22 +168,27 @@ def _answered(index: int, calls: list[str], message: Object) -> Iterator[Violati
             "corresponding `tool_result` block in the next message.",
         )
     seen: set[str] = set()
-    for place, result in enumerate(results_of(message)):
-        at = f"messages.{index}.content.{place}"
-        if result not in calls:
-            yield Violation(
-                "stray_result",
-                f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {result}. Each "
-                "`tool_result` block must have a corresponding `tool_use` block in the previous "
-                "message.",
-            )
-        if result in seen:
-            yield Violation(
-                "double_result",
-                f"{at}: each tool_use must have a single result. Found multiple `tool_result` "
-                f"blocks with id: {result}",
-            )
-        seen.add(result)
+    for place, block in enumerate(blocks):
+        if block.get("type") == "tool_result":
+            result = str(block.get("tool_use_id"))
+            yield from _one_result(f"messages.{index}.content.{place}", result, calls, seen)
+            seen.add(result)
+
+
+def _one_result(at: str, result: str, calls: list[str], seen: set[str]) -> Iterator[Violation]:
+    if result not in calls:
+        yield Violation(
+            "stray_result",
+            f"{at}: unexpected `tool_use_id` found in `tool_result` blocks: {result}. Each "
+            "`tool_result` block must have a corresponding `tool_use` block in the previous "
+            "message.",
+        )
+    if result in seen:
+        yield Violation(
+            "double_result",
+            f"{at}: each tool_use must have a single result. Found multiple `tool_result` "
+            f"blocks with id: {result}",
+        )
 
 
 def _nothing_beside(index: int, before: Object, message: Object) -> Iterator[Violation]:
@@ -226,6 +237,7 @@ def _end(body: Object, conversation: Conversation) -> Iterator[Violation]:
 def _unchanged(body: Object, conversation: Conversation) -> Iterator[Violation]:
     """Check that each assistant turn, and all before it, is what it was when it was made."""
     if not conversation.begun:
+        yield from _strangers(body, conversation)
         return
     pairs = zip(messages_of(body), prefix_digests(body), strict=False)
     for index, (message, digest) in enumerate(pairs):
@@ -238,6 +250,15 @@ def _unchanged(body: Object, conversation: Conversation) -> Iterator[Violation]:
         blocks = [canonical(block) for block in blocks_of(message)]
         if not any(turn.is_echoed_by(blocks) for turn in sent):
             yield _altered(index, message, sent[-1])
+            return
+
+
+def _strangers(body: Object, conversation: Conversation) -> Iterator[Violation]:
+    # The first message is part of what tells conversations apart, so a client that changes it
+    # seems to open a new one; its replies give it away.
+    for index, message in enumerate(messages_of(body)):
+        if role_of(message) == "assistant" and conversation.is_of_another(blocks_of(message)):
+            yield _bound(index, message, "messages.0")
             return
 
 

@@ -12,6 +12,7 @@ from onward.testing.messages_api.reply import Reply
 from onward.testing.messages_api.script import Fault, Step
 from onward.testing.messages_api.stream import encode
 
+_NO_FAULT = Fault.model_construct()
 _OK = 200
 _EVENTS_BEFORE_ERROR = 3
 _STATUS_OF = {kind: status for status, kind in reversed(ERROR_TYPES.items())}
@@ -28,7 +29,7 @@ class Delivery:
     ) -> None:
         """`remember` is called just before the last byte of a whole message is written."""
         self._request, self._entry, self._step = request, entry, step
-        self._fault = step.fault(entry.attempt) or Fault(hold_s=1e-9)
+        self._fault = step.fault(entry.attempt) or _NO_FAULT
         self._remember = remember
 
     async def send(self, reply: Reply, *, stream: bool) -> web.StreamResponse:

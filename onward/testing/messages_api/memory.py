@@ -52,6 +52,9 @@ class Sent:
 class Conversation:
     """All that was sent in one conversation."""
 
+    key: str
+    owners: dict[str, set[str]]
+    """By id or signature of a block: the conversations in which it was sent."""
     replies: dict[str, list[Sent]] = field(default_factory=dict[str, list[Sent]])
     """By digest of the request that each answered."""
     blocks: set[str] = field(default_factory=set[str])
@@ -72,6 +75,11 @@ class Conversation:
         if message is not None:
             digest = list(prefix_digests(body))[-1]
             self._keep(digest, blocks_of(message), message.get("stop_reason"))
+
+    def is_of_another(self, blocks: Sequence[Object]) -> bool:
+        """Tell whether a block was made in other conversations and never in this one."""
+        owners = [self.owners.get(mark, set[str]()) for block in blocks for mark in _marks(block)]
+        return any(owner and self.key not in owner for owner in owners)
 
     def changed_part(self, body: Object) -> str:
         """Return the first part of a request that differs from the request before it."""
@@ -95,6 +103,8 @@ class Conversation:
             stop_reason=stop_reason,
         )
         self.blocks.update(texts)
+        for mark in (mark for block in blocks for mark in _marks(block)):
+            self.owners.setdefault(mark, set()).add(self.key)
         known = self.replies.setdefault(digest, [])
         if sent not in known:
             known.append(sent)
@@ -105,10 +115,15 @@ class Memory:
 
     def __init__(self) -> None:
         self._conversations: dict[str, Conversation] = {}
+        self._owners: dict[str, set[str]] = {}
 
     def conversation(self, key: str) -> Conversation:
         """Return the conversation of that id, a new one if it is not known."""
-        return self._conversations.setdefault(key, Conversation())
+        return self._conversations.setdefault(key, Conversation(key, self._owners))
+
+
+def _marks(block: Object) -> list[str]:
+    return [str(block[name]) for name in ("id", "signature") if block.get(name)]
 
 
 def is_blank(block: Object) -> bool:

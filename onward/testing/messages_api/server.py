@@ -210,7 +210,7 @@ def _entry(request: web.Request, raw: bytes, number: int) -> Entry:
         n=number,
         t=time.time(),
         body_sha256=hashlib.sha256(raw).hexdigest(),
-        body=raw.decode("utf-8", "replace"),
+        body=raw.decode("utf-8", "replace") if len(raw) <= MAX_BODY_BYTES else "",
         headers={name: request.headers[name] for name in _HEADERS if name in request.headers},
         key_sha8=hashlib.sha256(_key(request).encode()).hexdigest()[:8],
     )

@@ -1,0 +1,152 @@
+"""Recorded traffic is replayed as it was; our own messages of every kind survive the same way."""
+
+import json
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+from anthropic import AsyncAnthropic
+
+from onward.testing.messages_api import Script, ScriptedAPI, Step
+from onward.testing.messages_api.stream import decode, encode, events, fold, split
+
+CASSETTES = Path(os.environ.get("ONWARD_CASSETTES", "/work/shared/cassettes"))
+FILES = sorted(CASSETTES.glob("*/*.json"))
+HEADERS = {"x-api-key": "any", "anthropic-version": "2026-10-21"}
+
+CITED = {"type": "char_location", "cited_text": "It rains.", "document_index": 0}
+USAGE = {
+    "input_tokens": 4,
+    "cache_creation_input_tokens": 30,
+    "cache_read_input_tokens": 2000,
+    "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10},
+    "output_tokens": 17,
+    "output_tokens_details": {"thinking_tokens": 5},
+    "server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0},
+    "service_tier": "standard",
+    "iterations": [{"type": "message", "input_tokens": 4, "output_tokens": 17}],
+}
+KINDS: dict[str, list[dict[str, Any]]] = {
+    "text": [{"type": "text", "text": "Grüße, 你好 \u2028 \U0001f600."}],
+    "empty": [],
+    "thinking": [{"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}],
+    "omitted_thinking": [{"type": "thinking", "thinking": "", "signature": "c2ln"}],
+    "redacted_thinking": [{"type": "redacted_thinking", "data": "ZGF0YQ=="}],
+    "citations": [{"type": "text", "text": "It rains.", "citations": [CITED, CITED]}],
+    "parallel_calls": [
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"z": 1, "a": [None]}},
+        {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
+    ],
+    "server_tool": [
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {"query": "rain"},
+        },
+        {
+            "type": "web_search_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": [
+                {"type": "web_search_result", "title": "Rain", "encrypted_content": "eA=="}
+            ],
+        },
+    ],
+    "mcp": [
+        {
+            "type": "mcp_tool_use",
+            "id": "mcptoolu_1",
+            "name": "echo",
+            "input": {"a": 1},
+            "server_name": "s",
+        },
+        {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": []},
+    ],
+    "compaction": [{"type": "compaction", "content": "So far: rain.", "encrypted_content": "eA=="}],
+    "fallback": [{"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}],
+    "unknown": [{"type": "hologram", "cells": [1, 2.5, 10**30], "note": None}],
+    "unknown_field": [{"type": "text", "text": "Hi.", "hue": {"deep": [True]}}],
+}
+
+
+def asking(script: str, **more: Any) -> dict[str, Any]:
+    first = {"role": "user", "content": f"[script:{script}]"}
+    return {"model": "claude-test", "max_tokens": 1000, "messages": [first], **more}
+
+
+async def post(api: ScriptedAPI, body: dict[str, Any]) -> httpx2.Response:
+    async with httpx2.AsyncClient() as http:
+        return await http.post(f"{api.url}/v1/messages", json=body, headers=HEADERS)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def api() -> AsyncGenerator[ScriptedAPI]:
+    fields = {"stop_details": None, "container": {"id": "c"}}
+    scripts = {
+        kind: Script(steps=[Step(content=content, usage=USAGE, fields=fields, chunk_chars=3)])
+        for kind, content in KINDS.items()
+    }
+    for number, file in enumerate(FILES):
+        scripts[f"file-{number}"] = Script(steps=[Step(recording=str(file))])
+    async with ScriptedAPI(scripts) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_kind_of_block_arrives_as_scripted_streamed_or_not(
+    api: ScriptedAPI, kind: str
+) -> None:
+    """No block type, field, number or null is lost, so a client's losses are its own."""
+    whole = (await post(api, asking(kind))).json()
+    streamed = fold(decode((await post(api, asking(kind, stream=True))).text))
+    assert whole["content"] == KINDS[kind]
+    assert streamed["content"] == KINDS[kind]
+    assert whole["usage"] == streamed["usage"] == USAGE
+    assert whole["container"] == streamed["container"] == {"id": "c"}
+    assert whole["stop_reason"] == streamed["stop_reason"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_sdk_reads_our_stream(api: ScriptedAPI, kind: str) -> None:
+    """The events parse with the real client, unknown blocks included."""
+    client = AsyncAnthropic(base_url=api.url, api_key="any", max_retries=0)
+    seen = [event.type async for event in await client.messages.create(**asking(kind, stream=True))]
+    assert seen[0] == "message_start"
+    assert seen[-1] == "message_stop"
+
+
+def test_recorded_text_is_split_without_losing_a_byte() -> None:
+    """Faults are counted in events of a recording, whose bytes are not ours to change."""
+    text = 'event: ping\ndata: {"type":"ping"}\n\n: a comment\n\ndata: {"type":"x"}'
+    assert b"".join(split(text)).decode() == text
+    assert len(split(text)) == 3
+
+
+@pytest.mark.skipif(not FILES, reason="the recorded traffic is not part of this checkout")
+@pytest.mark.parametrize("number", range(len(FILES)))
+async def test_a_recording_is_replayed_as_it_was(api: ScriptedAPI, number: int) -> None:
+    """Streams byte for byte; bodies equal as JSON, key order included; statuses too."""
+    recorded: dict[str, Any] = json.loads(FILES[number].read_text())["response"]
+    if "sse" in recorded:
+        reply = await post(api, asking(f"file-{number}", stream=True))
+        assert reply.text == recorded["sse"]
+    else:
+        reply = await post(api, asking(f"file-{number}"))
+        assert json.dumps(reply.json()) == json.dumps(recorded["body"])
+    assert reply.status_code == recorded["status"]
+
+
+@pytest.mark.skipif(not FILES, reason="the recorded traffic is not part of this checkout")
+@pytest.mark.parametrize("number", range(len(FILES)))
+async def test_a_recorded_message_survives_our_stream(number: int) -> None:
+    """What Claude really sent, put through our chunker and folded again, is the same message."""
+    recorded: dict[str, Any] = json.loads(FILES[number].read_text())["response"]
+    message = fold(decode(recorded["sse"])) if "sse" in recorded else recorded["body"]
+    if message.get("type") != "message":
+        pytest.skip("not a message")
+    text = b"".join(map(encode, events(message))).decode()
+    assert fold(decode(text)) == message
