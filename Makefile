@@ -4,10 +4,11 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+INSTALLED_DEV := .venv/.installed-dev
 PYTEST_WORKERS ?= 2
 
-# A shim of a version manager may be called uv and be none: ask it, do not just look for it.
-UV = $(shell if uv --version >/dev/null 2>&1; then echo uv; else echo $(BIN)/uv; fi)
+# A version manager's shim may be called uv and be none: ask it, do not just look for it.
+FIND_UV := if uv --version >/dev/null 2>&1; then uv=uv; else uv=$(BIN)/uv; fi
 export UV_PYTHON_DOWNLOADS = never
 
 .PHONY: help install demo test test-long lint lock
@@ -19,44 +20,53 @@ help:
 	@echo "make lint       ruff, mypy, pyright, import directions"
 	@echo "make lock       resolve the dependencies anew and write requirements.lock"
 
-install: $(INSTALLED)
+install: $(INSTALLED_DEV)
 
-# requirements.lock holds exact versions and hashes and names no registry, so that it works with
-# whatever mirror a machine is set up for.
+# The locks hold exact versions and hashes and name no registry, so that they work with whatever
+# mirror a machine is set up for. The demo does not wait for the checkers' hundred megabytes.
 $(INSTALLED): requirements.lock pyproject.toml
-	@echo "== installing into .venv"
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "$(PYTHON) is older than 3.11: say make PYTHON=python3.12, or which you have"; exit 1; }
-	@if [ ! -x $(BIN)/python ]; then $(PYTHON) -m venv .venv; fi
-	@if ! uv --version >/dev/null 2>&1 && [ ! -x $(BIN)/uv ]; then \
-		$(BIN)/python -m pip install --quiet uv; fi
-	$(UV) pip install --python $(BIN)/python --require-hashes -r requirements.lock
-	$(UV) pip install --python $(BIN)/python --no-deps --editable .
+	@$(call bring,requirements.lock)
 	@touch $@
+
+$(INSTALLED_DEV): requirements-dev.lock pyproject.toml
+	@$(call bring,requirements-dev.lock)
+	@touch $@ $(INSTALLED)
+
+define bring
+	echo "== installing $(1) into .venv"; set -e; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11: say make PYTHON=python3.12, or which you have"; exit 1; }; \
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv; \
+	uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv; \
+	$(FIND_UV); \
+	$$uv pip install --python $(BIN)/python --require-hashes -r $(1); \
+	$$uv pip install --python $(BIN)/python --no-deps --editable .
+endef
 
 demo: $(INSTALLED)
 	$(BIN)/python starter.py demo
 
-lint: $(INSTALLED)
+lint: $(INSTALLED_DEV)
 	@echo "== ruff";         $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "== mypy";         $(BIN)/mypy
-	@echo "== pyright";      PATH="$$PWD/$(BIN):$$PATH" $(BIN)/pyright
+	@echo "== pyright";      $(BIN)/pyright
 	@echo "== import-linter"; $(BIN)/lint-imports
 
 test: lint
 	@echo "== pytest"
 	$(BIN)/pytest -n $(PYTEST_WORKERS) --durations=10
 
-test-long: $(INSTALLED)
+test-long: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(PYTEST_WORKERS) -m long --durations=10
 
-# uv.lock names a registry's host and is not committed; the export of it does not.
+# uv.lock names a registry's host and is not committed; the exports of it do not.
+EXPORT = $$uv export --quiet --frozen --all-extras --no-emit-project --no-header --no-annotate \
+	--format requirements-txt
 lock:
-	@if ! uv --version >/dev/null 2>&1 && [ ! -x $(BIN)/uv ]; then \
-		$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; fi
-	$(UV) lock
-	$(UV) export --quiet --all-extras --all-groups --no-emit-project --no-header --no-annotate \
-		--format requirements-txt --output-file requirements.lock
-	@if grep -nE '://|file:|index-url|find-links|^-e|^\.|^/' requirements.lock; then \
-		echo "requirements.lock names a host or a path (above): it must not be committed" >&2; \
-		exit 1; fi
+	@uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || \
+		{ $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; }
+	@set -e; $(FIND_UV); $$uv lock; \
+	$(EXPORT) --no-default-groups --output-file requirements.lock; \
+	$(EXPORT) --all-groups --output-file requirements-dev.lock
+	@if grep -nE '://|file:|index-url|find-links|^-e|^\.|^/' requirements*.lock; then \
+		echo "a lock names a host or a path (above): it must not be committed" >&2; exit 1; fi
