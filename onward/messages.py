@@ -31,6 +31,21 @@ Outcome = Literal[
 ]
 """How a run ended. The closed list that results, search attributes, CLI and docs share."""
 
+StopType = Literal[
+    "app",
+    "cancelled",
+    "claude",
+    "context_exceeded",
+    "ledger_gap",
+    "ledger_unreadable",
+    "mismatch",
+]
+"""Types of the errors with which an activity stops a step for good.
+
+`ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
+workflow asked for it. The others end the run.
+"""
+
 TASK_QUEUE = "onward"
 WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
@@ -184,7 +199,7 @@ class ResultOf(Wire):
     call: str
     """`12.1`: step 12, call 1."""
     tool_use_id: str
-    fingerprint: str
+    is_error: bool = False
 
 
 class ResultWritten(Wire):
@@ -240,6 +255,8 @@ class Attempt(Wire):
     """As the stream reported it last; empty: sent, and nothing is known yet."""
     whole: bool = False
     """The reply arrived to its end."""
+    sent: bool = True
+    """False: it turned out that nothing reached the API."""
 
 
 class Spend(Wire):
@@ -385,6 +402,9 @@ class RunStatus(Wire):
     """What happens right now, in words: `asking Claude`, `12.1 refund`."""
     outcome: Outcome | None = None
     limits: Limits | None = None
+    """None until the run has begun."""
+    price_known: bool | None = None
+    """False: the model's price is not known, so `max_cost_usd` cannot be enforced."""
     spend: Spend = Spend()
     in_doubt: tuple[str, ...] = ()
     workspace: Workspace | None = None

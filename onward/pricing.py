@@ -23,7 +23,7 @@ def price_known(model: str) -> bool:
 
 def spend_of(attempts: Iterable[Attempt]) -> Spend:
     """Sum the attempts of one step. One that was never answered counts as lost and unpriced."""
-    return sum(map(_spend, attempts), Spend())
+    return sum((_spend(attempt) for attempt in attempts if attempt.sent), Spend())
 
 
 def _spend(attempt: Attempt) -> Spend:

@@ -15,6 +15,8 @@ _APPENDED = {
     "compaction_delta": "content",
 }
 """Delta type to the block's field that its fragment is appended to."""
+INVALID_JSON = "INVALID_JSON"
+"""The one field that stands for a tool's arguments where they are no JSON."""
 
 
 class StreamBroken(Exception):
@@ -134,4 +136,4 @@ def _tool_input(text: str) -> Any:
         return json_text.raw(text)
     except ValueError:
         # Cut at max_tokens, or not JSON at all: the API documents this wrapper for sending it back.
-        return {"INVALID_JSON": text}
+        return {INVALID_JSON: text}

@@ -1,0 +1,133 @@
+"""One Claude request for one step: look up, freeze the turn, ask, record, return."""
+
+import asyncio
+from typing import Any
+
+from temporalio import activity
+
+from activities.failures import again, stop, translated
+from activities.position import Position
+from activities.prepare import prepare_calls
+from activities.pulse import Pulse
+from activities.records import opening_of, replies_of, results_of, turns_of
+from activities.requests import StepRequests
+from activities.services import Services, reset_lineage
+from onward import claude, json_text, transcript
+from onward.messages import CALL_CLAUDE, ClaudeInput, ClaudeReply, Opening, Witness
+from onward.transcript import Turn
+
+
+class ClaudeActivity:
+    """The activity `call_claude`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name=CALL_CLAUDE)
+    async def call_claude(self, given: ClaudeInput) -> ClaudeReply:
+        """Return the step's one reply: the recorded one, or Claude's answer to a new request."""
+        async with Pulse(given.takeover_s) as pulse:
+            with translated():
+                return await _StepAttempt(self._services, given, pulse).reply()
+
+
+class _StepAttempt:
+    """One attempt at one step."""
+
+    def __init__(self, services: Services, given: ClaudeInput, pulse: Pulse) -> None:
+        self._services, self._given, self._pulse = services, given, pulse
+        self._ledger = services.ledger(given.run)
+        # The fingerprint is the conversation before the turn: an attempt adopts the turn that an
+        # earlier one froze, but never the reply of another branch (ledger.md, 1.1).
+        self._position = Position(
+            self._ledger,
+            step=given.step,
+            fp=given.head.digest,
+            effect="read",
+            witness=given.witness,
+            lineage=reset_lineage(given.run),
+            takeover_s=given.takeover_s,
+        )
+        token = self._position.token
+        self._requests = StepRequests(self._ledger, given.step, token, pulse)
+
+    async def reply(self) -> ClaudeReply:
+        """Return the recorded reply, or ask for one."""
+        seen, head = await self._ledger.snapshot(), self._given.head
+        opening = opening_of(seen)
+        turn = transcript.build_turn(self._given.additions, results_of(seen))
+        earlier = transcript.messages(head, opening.frozen, replies_of(seen), turns_of(seen))
+        claim = await self._position.claim(turn.model_dump_json())
+        if claim.verdict == "claimed":
+            turn = Turn.model_validate_json(claim.turn or "")
+            return await self._ask(opening, earlier, turn)
+        if claim.verdict == "done":
+            return self._seen(claim.result, claim.witness)
+        text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
+        raise stop("mismatch", text)
+
+    def _seen(self, recorded: str, witness: Witness | None) -> ClaudeReply:
+        reply = ClaudeReply.model_validate_json(recorded)
+        return reply.model_copy(update={"witness": witness or self._given.witness})
+
+    async def _ask(self, opening: Opening, earlier: list[str], turn: Turn) -> ClaudeReply:
+        self._pulse.hold(self._position.renew)
+        try:
+            message = await self._message(opening, [*earlier, *transcript.user_message(turn)])
+        except asyncio.CancelledError as error:
+            await self._position.release(maybe=False, count=self._requests.sent_now)
+            raise self._cancelled() or error from error
+        except Exception:
+            await self._position.release(maybe=False, count=self._requests.sent_now)
+            raise
+        return await self._record(opening, turn, json_text.dumps(message))
+
+    async def _message(self, opening: Opening, messages: list[str]) -> dict[str, Any]:
+        limit = opening.limits.max_requests_per_step
+        await self._requests.load()
+        if exhausted := self._requests.exhausted(limit):
+            raise exhausted
+        body = claude.request_body(opening.frozen, messages)
+        model = str(json_text.values(opening.frozen)["model"])
+        try:
+            return await self._requests.send(self._services.anthropic, body, model)
+        except Exception as error:
+            posture = claude.posture(error)
+            if posture is None:
+                raise
+            raise await self._requests.failed(posture, limit) from error
+
+    async def _record(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:
+        """Record the reply and its calls as one; first recorded wins."""
+        reply = self._prepared(opening, turn, message)
+        told = await self._position.complete(reply.model_dump_json(), turn.model_dump_json())
+        if told is None:
+            return reply  # the next step finds the gap, and history fills it
+        if told.verdict != "done":
+            raise stop("mismatch", f"step {self._given.step} was recorded otherwise meanwhile")
+        return self._seen(told.result, told.witness)
+
+    def _prepared(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:
+        given = self._given
+        stopped = str(json_text.load_object(message).get("stop_reason"))
+        agent = self._services.app.agent(given.agent)
+        asked = stopped == "tool_use"
+        return ClaudeReply(
+            message=message,
+            stop_reason=stopped,
+            calls=prepare_calls(given.run, given.step, message, opening, agent) if asked else (),
+            head=transcript.advance(given.head, given.step, turn, message),
+            prev=given.head.step,
+            turn_ids=turn.ids,
+            spend=self._requests.spend,
+            witness=given.witness,
+        )
+
+    def _cancelled(self) -> Exception | None:
+        """Say how a cancelled attempt ends; None: by its cancellation, and another one follows."""
+        if self._pulse.lost:
+            return again("busy", f"step {self._given.step} was taken over by another attempt")
+        details = activity.cancellation_details()
+        if details is not None and details.cancel_requested:
+            return stop("cancelled", "the request to Claude was cancelled", self._requests.spend)
+        return None

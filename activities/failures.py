@@ -1,0 +1,43 @@
+"""How an activity ends without a result: try again, or stop with a named reason.
+
+The workflow decides from the `type` of the error alone; the names are in `onward.messages`.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from redis.exceptions import RedisError
+from temporalio.exceptions import ApplicationError
+
+from onward.errors import AppError, LedgerGap, LedgerUnreadable, UsageError
+from onward.messages import GiveUp, Spend, StopType
+
+
+def stop(kind: StopType, message: str, spend: Spend | None = None) -> ApplicationError:
+    """Make the error that ends a step for good; `spend` enters history with it."""
+    details = GiveUp(spend=spend or Spend())
+    return ApplicationError(message, details, type=kind, non_retryable=True)
+
+
+def again(kind: str, message: str, delay_s: float | None = None) -> ApplicationError:
+    """Make the error that Temporal retries, after `delay_s` seconds or its own backoff."""
+    delay = None if delay_s is None else timedelta(seconds=delay_s)
+    return ApplicationError(message, type=kind, next_retry_delay=delay)
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Turn what the ledger raises into errors that the workflow and Temporal understand."""
+    try:
+        yield
+    except RedisError as error:
+        # Covers a server that is away, loading or out of memory: nothing was fired, wait for it.
+        text = f"the ledger's Redis cannot be used: {error}. The run waits and goes on when it can"
+        raise again("redis", text, delay_s=1.0) from error
+    except LedgerGap as gap:
+        raise stop("ledger_gap", str(gap)) from gap
+    except LedgerUnreadable as error:
+        raise stop("ledger_unreadable", str(error)) from error
+    except (AppError, UsageError) as error:
+        raise stop("app", str(error)) from error

@@ -1,0 +1,105 @@
+"""The beginning of a run and its end."""
+
+from datetime import timedelta
+
+from redis.exceptions import RedisError
+from temporalio import activity
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.service import RPCError
+
+from activities.failures import translated
+from activities.position import Position
+from activities.pulse import Pulse
+from activities.services import Services, reset_lineage
+from onward import json_text, transcript
+from onward.messages import (
+    BEGIN,
+    END,
+    BeginInput,
+    EndInput,
+    Limits,
+    Opening,
+    RunRequest,
+    RunResult,
+    Witness,
+)
+from onward.pricing import price_known
+from onward.transcript import BEGINNING
+
+_TAKEOVER_S = 10.0
+"""Heartbeat timeout of these two activities, which know no setting of the run yet, or any more."""
+_MARGIN_MS = 24 * 3600 * 1000
+_UNKNOWN_RETENTION = timedelta(days=90)
+
+
+class LifecycleActivities:
+    """The activities `begin` and `end`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name=BEGIN)
+    async def begin(self, given: BeginInput) -> Opening:
+        """Freeze system prompt, tools and limits, and take the witness; first recorded wins."""
+        async with Pulse(_TAKEOVER_S):
+            with translated():
+                return await self._begin(given)
+
+    async def _begin(self, given: BeginInput) -> Opening:
+        ledger, lineage = self._services.ledger(given.run), reset_lineage(given.run)
+        witness = await ledger.begin(given.witness, reset_lineage=lineage)
+        position = Position(
+            ledger,
+            step=BEGINNING,
+            fp=json_text.sha256(given.request.model_dump_json()),
+            effect="read",
+            witness=witness,
+            lineage=lineage,
+            takeover_s=self._services.takeover_s,
+        )
+        claim = await position.claim()
+        recorded = claim.result
+        if claim.verdict == "claimed":
+            opening = self._opening(given.request, witness).model_dump_json()
+            told = await position.complete(opening)
+            recorded = told.result if told else opening
+        return Opening.model_validate_json(recorded).model_copy(update={"witness": witness})
+
+    def _opening(self, request: RunRequest, witness: Witness) -> Opening:
+        agent = self._services.app.agent(request.agent)
+        frozen = agent.definition(request.model)
+        chosen = request.limits.model_dump(exclude_none=True)
+        return Opening(
+            frozen=frozen,
+            effects=agent.effects,
+            limits=Limits.model_validate(agent.limits.model_dump() | chosen),
+            witness=witness,
+            head=transcript.beginning(frozen),
+            takeover_s=self._services.takeover_s,
+            price_known=price_known(request.model or agent.model),
+            search_attributes=self._services.search_attributes,
+        )
+
+    @activity.defn(name=END)
+    async def end(self, given: EndInput) -> RunResult:
+        """Let the run's records expire once Temporal has forgotten the run; hand on its result."""
+        async with Pulse(_TAKEOVER_S):
+            retention = await self._retention(activity.info().workflow_namespace or "default")
+            ttl_ms = int(retention.total_seconds() * 1000) + _MARGIN_MS
+            try:
+                await self._services.ledger(given.run).end(ttl_ms)
+            except RedisError as error:
+                # Only the records' lifetime: it must not keep a run from ending.
+                activity.logger.warning("cannot set the lifetime of the run's records: %s", error)
+        return given.result
+
+    async def _retention(self, namespace: str) -> timedelta:
+        """How long the namespace keeps closed runs: so long a reset may still need the records."""
+        try:
+            described = await self._services.temporal.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=namespace)
+            )
+        except RPCError as error:
+            activity.logger.warning("cannot read the namespace's retention: %s", error)
+            return _UNKNOWN_RETENTION
+        return described.config.workflow_execution_retention_ttl.ToTimedelta()

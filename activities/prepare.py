@@ -1,0 +1,89 @@
+"""Judge the calls that a reply asks for, once, in the activity that received it.
+
+The workflow then decides from history alone: every call carries its class, fingerprint and key.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from onward import json_text
+from onward.agents import Agent
+from onward.identity import fingerprint, idempotency_key, run_key
+from onward.messages import Opening, PreparedCall, RunRef
+from onward.stream import INVALID_JSON
+from onward.tools import Tool, check
+from onward.tools.decorator import TIMEOUT_S
+from onward.transcript import blocks_of
+
+_SUMMARY_LENGTH = 100
+
+
+def call_input(message: str, tool_use_id: str) -> str:
+    """Input of a call in a reply, as the JSON text that Claude wrote. Raises `KeyError`."""
+    blocks = {b["id"]: b for b in blocks_of(message) if b.get("type") == "tool_use"}
+    return json_text.dumps(blocks[tool_use_id].get("input", {}))
+
+
+def prepare_calls(
+    run: RunRef, step: str, message: str, opening: Opening, agent: Agent
+) -> tuple[PreparedCall, ...]:
+    """Prepare every call of a reply that stopped for tool use, in Claude's order.
+
+    `message` is the reply as JSON text. An unknown tool or an input that does not fit the frozen
+    schema becomes a call with a `refusal`, which never runs.
+    """
+    schemas = _schemas(opening)
+    asked = [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+    return tuple(
+        _prepare(run, f"{step}.{number}", block, opening, schemas, agent.tool(str(block["name"])))
+        for number, block in enumerate(asked, start=1)
+    )
+
+
+def _prepare(  # noqa: PLR0917  (all of them are read)
+    run: RunRef,
+    call: str,
+    block: dict[str, Any],
+    opening: Opening,
+    schemas: Mapping[str, dict[str, Any]],
+    tool: Tool[..., Any] | None,
+) -> PreparedCall:
+    name, text = str(block["name"]), json_text.dumps(block.get("input", {}))
+    fp = fingerprint(name, text)
+    given = json_text.values(text)
+    return PreparedCall(
+        call=call,
+        tool_use_id=str(block["id"]),
+        tool=name,
+        effect=opening.effects.get(name, "at_most_once"),
+        fingerprint=fp,
+        key=idempotency_key(run.deployment, run_key(run.workflow_id, run.first_run_id), call, fp),
+        summary=_summary(name, given),
+        timeout_s=tool.timeout_s if tool else TIMEOUT_S,
+        refusal=_refusal(name, given, schemas),
+    )
+
+
+def _schemas(opening: Opening) -> dict[str, dict[str, Any]]:
+    frozen = json_text.values(opening.frozen)
+    return {tool["name"]: tool.get("input_schema", {}) for tool in frozen.get("tools", [])}
+
+
+def _refusal(name: str, given: Any, schemas: Mapping[str, dict[str, Any]]) -> str | None:
+    if name not in schemas:
+        return f"There is no tool {name!r}. The tools are: {', '.join(schemas) or 'none'}."
+    if isinstance(given, dict) and set(cast("dict[str, Any]", given)) == {INVALID_JSON}:
+        return "The arguments were not valid JSON. Nothing was done; send them again, whole."
+    return check(cast("object", given), schemas[name])
+
+
+def _summary(name: str, given: Any) -> str:
+    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    line = " ".join([name, *(f"{key}={_brief(value)}" for key, value in fields.items())])
+    clean = line.encode(errors="replace").decode()
+    return clean if len(clean) <= _SUMMARY_LENGTH else f"{clean[: _SUMMARY_LENGTH - 1]}…"
+
+
+def _brief(value: Any) -> str:
+    text = value if isinstance(value, str) else json_text.dumps(value)
+    return " ".join(text.split())[:60]

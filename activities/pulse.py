@@ -1,0 +1,71 @@
+"""The heartbeat of one activity attempt, and the renewal of its claim.
+
+Both run beside the work, from the attempt's first line on. They are separate loops: a Redis that
+hangs must not stop the heartbeat, and a heartbeat must not wait for a lease.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from redis.exceptions import RedisError
+from temporalio import activity
+
+log = logging.getLogger(__name__)
+
+Renew = Callable[[], Awaitable[bool]]
+"""Pushes the lease; False: another attempt owns the claim now."""
+
+
+class Pulse:
+    """Beats three times in every `takeover_s` seconds while the attempt lives.
+
+    `details` goes out with each beat. After `hold(renew)` the claim is renewed as often; when it
+    turns out lost, `lost` is set and the attempt is cancelled.
+    """
+
+    def __init__(self, takeover_s: float) -> None:
+        self._every_s = takeover_s / 3
+        self._tasks: list[asyncio.Task[None]] = []
+        self._attempt: asyncio.Task[Any] | None = None
+        self.details: Any = None
+        self.lost = False
+
+    async def __aenter__(self) -> Self:
+        self._attempt = asyncio.current_task()
+        self._tasks.append(asyncio.create_task(self._beat()))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hold(self, renew: Renew) -> None:
+        """Renew a claim from now on."""
+        self._tasks.append(asyncio.create_task(self._renew(renew)))
+
+    async def _beat(self) -> None:
+        while True:
+            activity.heartbeat(self.details)
+            await asyncio.sleep(self._every_s)
+
+    async def _renew(self, renew: Renew) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                if not await renew():
+                    break
+            except RedisError as error:
+                # Leases only decide patience: a renewal missed is no reason to stop the work.
+                log.warning("cannot renew the claim: %s", error)
+        self.lost = True
+        if self._attempt is not None:
+            self._attempt.cancel()

@@ -1,0 +1,129 @@
+"""The requests sent to Claude for one step, over all attempts: their number bounds the retries.
+
+What a stream reports of its usage goes to the ledger at once, and into the heartbeat as a second
+source; so a killed attempt's tokens are counted by the one that follows it.
+"""
+
+import asyncio
+from typing import Any
+
+from anthropic import AsyncAnthropic
+from redis.exceptions import RedisError
+from temporalio import activity
+
+from activities.failures import again, stop
+from activities.pulse import Pulse
+from onward import claude
+from onward.claude import Posture
+from onward.ledger import Ledger
+from onward.messages import Attempt, Spend
+from onward.pricing import spend_of
+from onward.stream import MessageFold
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
+
+
+class StepRequests:
+    """Requests of one step; this attempt's own is under `token`."""
+
+    def __init__(self, ledger: Ledger, step: str, token: str, pulse: Pulse) -> None:
+        self._ledger, self._step, self._token, self._pulse = ledger, step, token, pulse
+        self._attempts = _from_heartbeat()
+        self._writes: set[asyncio.Task[None]] = set()
+        self._beat()
+
+    async def load(self) -> None:
+        """Add what the ledger knows of earlier attempts."""
+        for token, usage in (await self._ledger.usages(self._step)).items():
+            self._attempts[token] = Attempt.model_validate(usage)
+        self._beat()
+
+    @property
+    def spend(self) -> Spend:
+        """Of all attempts so far, lost ones included."""
+        return spend_of(self._attempts.values())
+
+    @property
+    def sent(self) -> int:
+        """Requests that may have reached the API."""
+        return sum(attempt.sent for attempt in self._attempts.values())
+
+    @property
+    def sent_now(self) -> bool:
+        """This attempt sent its request."""
+        mine = self._attempts.get(self._token)
+        return mine is not None and mine.sent
+
+    async def send(self, anthropic: AsyncAnthropic, body: bytes, model: str) -> dict[str, Any]:
+        """Send this attempt's request and return Claude's whole message.
+
+        Noted before it is sent: a request whose attempt dies must not look as if it cost nothing.
+        """
+        self._attempts[self._token] = Attempt(model=model)
+        await self._write()
+        message = await claude.ask(anthropic, body, self._progress)
+        self._update(whole=True, usage=message.get("usage") or {})
+        await self._settle()
+        return message
+
+    async def failed(self, posture: Posture, limit: int) -> Exception:
+        """Say how the attempt ends after its request failed: tried again, or stopped for good."""
+        if not posture.sent:
+            self._update(sent=False)
+            await self._settle()
+            return again("claude", posture.message, posture.delay_s)
+        if posture.then == "stop":
+            return stop("claude", posture.message, self.spend)
+        if posture.then == "context_exceeded":
+            return stop("context_exceeded", posture.message, self.spend)
+        return self.exhausted(limit, posture.message) or again(
+            "claude", posture.message, posture.delay_s or self._backoff_s()
+        )
+
+    def exhausted(self, limit: int, last: str = "") -> Exception | None:
+        """Say that the step has used up its requests; None if it has not."""
+        if self.sent < limit:
+            return None
+        text = f"{self.sent} requests were sent for step {self._step} and none was answered whole"
+        return stop("claude", f"{text}. {last}".strip(), self.spend)
+
+    def _progress(self, fold: MessageFold) -> None:
+        usage, model = fold.usage, fold.model
+        mine = self._attempts[self._token]
+        if usage and usage != mine.usage:
+            self._update(usage=usage, model=model or mine.model)
+            write = asyncio.create_task(self._write())
+            self._writes.add(write)
+            write.add_done_callback(self._writes.discard)
+
+    def _update(self, **changes: Any) -> None:
+        mine = self._attempts[self._token]
+        self._attempts[self._token] = mine.model_copy(update=changes)
+        self._beat()
+
+    def _beat(self) -> None:
+        self._pulse.details = {
+            token: attempt.model_dump(mode="json") for token, attempt in self._attempts.items()
+        }
+
+    def _backoff_s(self) -> float:
+        return float(min(_FIRST_WAIT_S * 2 ** max(self.sent - 1, 0), _LONGEST_WAIT_S))
+
+    async def _settle(self) -> None:
+        await asyncio.gather(*self._writes)
+        await self._write()
+
+    async def _write(self) -> None:
+        usage = self._attempts[self._token].model_dump(mode="json")
+        try:
+            await self._ledger.usage(self._step, token=self._token, usage=usage)
+        except RedisError as error:
+            # A number for people must not lose a reply; the heartbeat holds it too.
+            activity.logger.warning("cannot note usage in the ledger: %s", error)
+
+
+def _from_heartbeat() -> dict[str, Attempt]:
+    details = activity.info().heartbeat_details
+    last: dict[str, Any] = details[0] or {} if details else {}
+    return {token: Attempt.model_validate(usage) for token, usage in last.items()}

@@ -1,0 +1,41 @@
+"""What every activity of a worker shares: built once, in `worker.py`."""
+
+from dataclasses import dataclass
+
+from anthropic import AsyncAnthropic
+from redis.asyncio import Redis
+from temporalio import activity
+from temporalio.client import Client
+
+from onward.agents import App
+from onward.ledger import Ledger
+from onward.messages import RunRef
+
+
+@dataclass(frozen=True)
+class Services:
+    """Clients and settings of one worker process."""
+
+    app: App
+    redis: Redis
+    anthropic: AsyncAnthropic
+    temporal: Client
+    strict: bool
+    """The ledger's server keeps every acknowledged write (ledger.md 1.3)."""
+    takeover_s: float
+    """Seconds without a heartbeat after which another worker takes a step over."""
+    search_attributes: bool = False
+    """The namespace knows Onward's search attributes."""
+
+    def ledger(self, run: RunRef) -> Ledger:
+        """Make the ledger of one run."""
+        return Ledger(self.redis, run, strict=self.strict)
+
+
+def reset_lineage(run: RunRef) -> bool:
+    """Say whether the run, or this very attempt, stems from a workflow reset (ledger.md 1.3).
+
+    A reset runs a pending activity again with its first input, which knows of no reset.
+    """
+    here = activity.info().workflow_run_id
+    return run.reset_lineage or run.original_run_id != run.run_id or run.run_id != here

@@ -1,0 +1,207 @@
+"""One tool call through the ledger: claim, fire with its idempotency key, record, return.
+
+What a tool's exception means is in architecture.md; what each end of an attempt does to the record
+is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Redis.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from activities.failures import again, stop, translated
+from activities.position import Position
+from activities.prepare import call_input
+from activities.pulse import Pulse
+from activities.records import reply_of
+from activities.services import Services, reset_lineage
+from onward import json_text
+from onward.failpoints import failpoint
+from onward.ledger import Claim, Verdict
+from onward.messages import CallResult, EffectClass, ToolInput
+from onward.tools import Tool, ToolContext, error_content, meaning, to_content
+from onward.tools.workspace import WorkspaceElsewhere, check
+
+_MOST_REQUESTS = 10
+_LONGEST_MS = 10 * 60 * 1000
+"""A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
+_GRACE_S = 5.0
+"""How long a cancelled call may take to come to a definite end."""
+_ELSEWHERE_S = 1.0
+
+
+class ToolActivity:
+    """The activity that runs every tool, under the tool's own name."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(dynamic=True)
+    async def run_tool(self, args: Sequence[RawValue]) -> CallResult:
+        """Run one call, or return what the ledger knows of it."""
+        given: ToolInput = activity.payload_converter().from_payload(args[0].payload, ToolInput)
+        async with Pulse(given.takeover_s) as pulse:
+            with translated():
+                result = await _CallAttempt(self._services, given, pulse).result()
+        failpoint("f11")
+        # Nothing of ours runs after the return: by now the SDK has sent the result.
+        asyncio.get_running_loop().call_later(0.2, failpoint, "f12")
+        return result
+
+
+class _CallAttempt:
+    """One attempt at one call."""
+
+    def __init__(self, services: Services, given: ToolInput, pulse: Pulse) -> None:
+        self._given, self._pulse = given, pulse
+        self._ledger = services.ledger(given.run)
+        self._tool = _tool(services, given)
+        self._effect = _strictest(given.effect, self._tool.effect)
+        self._position = Position(
+            self._ledger,
+            step=given.call,
+            fp=given.fingerprint,
+            effect=self._effect,
+            witness=given.witness,
+            lineage=reset_lineage(given.run),
+            takeover_s=given.takeover_s,
+        )
+
+    async def result(self) -> CallResult:
+        """Return the call's one result."""
+        workspace = self._workspace()
+        reply = reply_of(await self._ledger.records(self._given.step), self._given.step)
+        asked = reply.calls[self._given.index]
+        fields = json_text.values(call_input(reply.message, asked.tool_use_id))
+        failpoint("f1")
+        claim = await self._position.claim()
+        failpoint("f2")
+        match claim.verdict:
+            case "claimed":
+                failpoint("f3")
+                self._pulse.hold(self._position.renew)
+                return await (self._given_up(claim) or self._fire(fields, workspace))
+            case "done" | "failed":
+                return CallResult.model_validate_json(claim.result)
+            case "doubt":
+                return _in_doubt(claim.why)
+            case _:
+                raise stop("mismatch", "another request is recorded at this position")
+
+    def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:
+        """Say how a call ends that had its requests and its time; None if it still has some."""
+        if claim.requests <= _MOST_REQUESTS and claim.now_ms - claim.first_ms <= _LONGEST_MS:
+            return None
+        if claim.may_have_sent and self._effect != "read":
+            return self._doubt(f"no answer to {claim.requests - 1} requests")
+        text = f"The call could not be sent ({claim.requests - 1} tries). Nothing was done."
+        return self._fail(json_text.dumps(text))
+
+    async def _fire(self, fields: dict[str, Any], workspace: Path | None) -> CallResult:
+        context = ToolContext(
+            idempotency_key=self._given.key,
+            call=self._given.call,
+            run=self._given.run.workflow_id,
+            workspace=workspace,
+        )
+        try:
+            failpoint("f4")
+            value = await self._run(fields, context)
+        except asyncio.CancelledError:
+            return await self._interrupted()
+        except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
+            return await self._raised(error)
+        return await self._complete(CallResult(status="done", content=to_content(value)))
+
+    async def _run(self, fields: dict[str, Any], context: ToolContext) -> object:
+        """Run the tool; a cancel gives an effect some grace to come to a definite end."""
+        running = asyncio.ensure_future(self._tool.run(fields, context))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            if self._effect != "read" and not self._pulse.lost:
+                await asyncio.wait([running], timeout=_GRACE_S)
+            if running.done() and not running.cancelled():
+                return running.result()
+            running.cancel()
+            raise
+
+    async def _raised(self, error: Exception) -> CallResult:
+        if self._effect == "read":
+            return await self._fail(error_content(error))
+        match meaning(error):
+            case "rejected":
+                return await self._fail(error_content(error))
+            case "not_sent":
+                await self._position.release(maybe=False)
+                raise again("not_sent", f"{self._given.call} could not be sent: {error!r}")
+            case "unknown" if self._effect == "at_most_once":
+                return await self._doubt(f"{type(error).__name__}: {error}"[:300])
+            case "unknown":
+                await self._position.release(maybe=True)
+                raise again("unknown", f"{self._given.call} has no known outcome: {error!r}")
+
+    async def _interrupted(self) -> CallResult:
+        """Say how an attempt ends that was cancelled in the middle of its tool."""
+        if self._pulse.lost:
+            raise again("busy", f"call {self._given.call} was taken over by another attempt")
+        details = activity.cancellation_details()
+        asked = details is not None and details.cancel_requested
+        if self._effect == "at_most_once" or (asked and self._effect != "read"):
+            return await self._doubt("interrupted while it ran")
+        await self._position.release(maybe=True)
+        if asked:
+            raise stop("cancelled", f"{self._given.call} was cancelled")
+        raise asyncio.CancelledError  # a draining worker: the next attempt uses the same key
+
+    async def _complete(self, result: CallResult) -> CallResult:
+        failpoint("f8")
+        told = await self._position.complete(result.model_dump_json())
+        failpoint("f9")
+        failpoint("f10")
+        return _recorded(told, result)
+
+    async def _fail(self, content: str) -> CallResult:
+        result = CallResult(status="failed", content=content, is_error=True)
+        return _recorded(await self._position.fail(result.model_dump_json()), result)
+
+    async def _doubt(self, why: str) -> CallResult:
+        return _recorded(await self._position.doubt(why), _in_doubt(why))
+
+    def _workspace(self) -> Path | None:
+        try:
+            return check(self._given.workspace) if self._given.workspace else None
+        except WorkspaceElsewhere as error:
+            # Another worker on this task queue may have it; nothing was claimed.
+            raise again("workspace", str(error), delay_s=_ELSEWHERE_S) from error
+
+
+def _recorded(told: Verdict | None, mine: CallResult) -> CallResult:
+    """What history is told, given what the ledger answered: first recorded wins."""
+    if told is None or told.verdict == "mismatch":
+        return mine.model_copy(update={"recorded": False})
+    if told.verdict == "doubt":
+        return _in_doubt(told.why or mine.why)
+    return CallResult.model_validate_json(told.result)
+
+
+def _tool(services: Services, given: ToolInput) -> Tool[..., Any]:
+    name = activity.info().activity_type
+    tool = services.app.agent(given.agent).tool(name)
+    if tool is None:
+        # Frozen when the run began, so another worker had it: an older or newer release.
+        text = f"this worker's agent {given.agent!r} has no tool {name!r}"
+        raise again("no_tool", f"{text}; start a worker whose app has it", delay_s=_ELSEWHERE_S)
+    return tool
+
+
+def _strictest(frozen: EffectClass, now: EffectClass) -> EffectClass:
+    # A deploy that changes a tool's class must not repeat what either of them would not repeat.
+    return frozen if frozen == now else "at_most_once"
+
+
+def _in_doubt(why: str) -> CallResult:
+    return CallResult(status="in_doubt", content='""', is_error=True, why=why or "unknown")

@@ -1,0 +1,1 @@
+"""The durable part: one workflow, its state, and what it decides."""

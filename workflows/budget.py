@@ -1,0 +1,56 @@
+"""When a run ends by itself: limits and stop reasons, each with its named outcome."""
+
+from onward.messages import ClaudeReply, Outcome
+from workflows.state import RunState
+
+Ending = tuple[Outcome, str]
+"""An outcome and the sentence that explains it."""
+
+CONTINUES = frozenset({"tool_use", "pause_turn"})
+"""Stop reasons after which the loop goes on."""
+
+_ENDINGS: dict[str, Ending] = {
+    "end_turn": ("completed", ""),
+    "stop_sequence": ("completed", ""),
+    "max_tokens": (
+        "max_tokens",
+        "Claude's reply was cut off at the agent's max_tokens, and none of its tools was run",
+    ),
+    "refusal": ("refused", "Claude declined to answer"),
+    "model_context_window_exceeded": (
+        "context_exceeded",
+        "the conversation no longer fits the model's context window",
+    ),
+}
+
+
+def over_limit(state: RunState, running_s: float) -> Ending | None:
+    """Say which limit, if any, forbids another step after `running_s` seconds."""
+    limits, spend = state.limits, state.spend
+    if state.steps >= limits.max_steps:
+        return "limit_steps", f"{state.steps} steps were done, and {limits.max_steps} are allowed"
+    if spend.cost_usd >= limits.max_cost_usd:
+        spent = f"${spend.cost_usd:.4f} was spent, and ${limits.max_cost_usd} is allowed"
+        return "limit_cost", spent
+    if spend.tokens >= limits.max_tokens:
+        used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens:,} are allowed"
+        return "limit_tokens", used
+    if running_s >= limits.max_time_s:
+        ran = f"the run took {running_s:.0f} s, and {limits.max_time_s:.0f} s are allowed"
+        return "limit_time", ran
+    if state.failing >= limits.max_repeats:
+        return "limit_repeats", f"in {state.failing} steps in a row every call failed"
+    return None
+
+
+def ending_of(reply: ClaudeReply) -> Ending | None:
+    """Say how a reply ends the run; None if the loop goes on.
+
+    Calls in a reply that did not stop for tool use never run (claude-api.md, section 5).
+    """
+    if reply.stop_reason == "tool_use" and not reply.calls:
+        return "unknown_stop", "Claude stopped for tool use but named no tool"
+    if reply.stop_reason in CONTINUES:
+        return None
+    unknown: Ending = ("unknown_stop", f"Claude stopped for {reply.stop_reason!r}, unknown here")
+    return _ENDINGS.get(reply.stop_reason, unknown)

@@ -1,0 +1,155 @@
+"""How a run's activities are scheduled, and what is done when one finds the ledger incomplete."""
+
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityCancellationType
+
+from onward import messages as m
+from workflows.state import RunState
+from workflows.stops import kind_of
+
+T = TypeVar("T", bound=m.Wire)
+
+_REPAIRS = 3
+"""Refills or redos of one step before it is given up: a fourth would find the same."""
+_GRACE_S = 60.0
+"""Seconds that an activity may take beyond its tool's own time limit, to record what happened."""
+_CLAUDE_S = 3600.0
+"""Longer than any reply streams; silence on the wire ends a request much sooner."""
+# Attempts are not limited here: a worker's death, a busy claim or a Redis that is away must not use
+# up a step. What is bounded is requests sent, counted in the ledger (architecture.md, a step, 2).
+_RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=20)
+)
+_BEFORE_BEGIN_S = 10.0
+
+
+def run_ref(request: m.RunRequest) -> m.RunRef:
+    """Name the run that schedules an activity."""
+    info = workflow.info()
+    return m.RunRef(
+        workflow_id=info.workflow_id,
+        first_run_id=info.first_execution_run_id,
+        run_id=info.run_id,
+        original_run_id=info.original_execution_run_id or info.run_id,
+        deployment=request.deployment or info.namespace,
+    )
+
+
+async def begin(state: RunState) -> m.Opening:
+    """Freeze what stays fixed for the whole run, and take the witness."""
+    given = m.BeginInput(run=run_ref(state.request), request=state.request, witness=state.witness)
+    summary = f"freeze {state.request.agent}'s prompt and tools"
+    return await _activity(m.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
+
+
+async def ask_claude(state: RunState) -> m.ClaudeReply:
+    """Ask Claude for the next reply; refill the ledger, or redo the step, where that helps.
+
+    Raises `ActivityError` when the step cannot be done.
+    """
+    number = str(state.steps + 1)
+    step, redo = number, 0
+    for repair in range(_REPAIRS + 1):
+        try:
+            return await _ask_once(state, step)
+        except ActivityError as error:
+            kind = kind_of(error)
+            if kind not in {"ledger_gap", "mismatch"} or repair == _REPAIRS:
+                raise
+            if kind == "ledger_gap":
+                await refill(state)
+            else:
+                redo += 1
+                step = f"{number}.r{redo}"
+    raise AssertionError("unreachable: the last repair returns or raises")
+
+
+async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
+    opening, head, witness = state.opening, state.head, state.witness
+    if opening is None or head is None or witness is None:
+        raise ValueError("found no opening; expected `begin` to have run before the first step")
+    given = m.ClaudeInput(
+        run=run_ref(state.request),
+        agent=state.request.agent,
+        step=step,
+        head=head,
+        additions=state.additions,
+        witness=witness,
+        takeover_s=opening.takeover_s,
+    )
+    summary = f"step {step}"
+    return await _activity(
+        m.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
+    )
+
+
+async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallResult:
+    """Run one call of a reply through the ledger, refilling it where it lost the reply.
+
+    The call's witness stays the one of its reply, whatever is refilled meanwhile (ledger.md, 1.3).
+    Raises `ActivityError` when the call cannot be run.
+    """
+    call, takeover_s = reply.calls[index], state.opening.takeover_s if state.opening else 0.0
+    given = m.ToolInput(
+        run=run_ref(state.request),
+        agent=state.request.agent,
+        step=reply.head.step,
+        index=index,
+        call=call.call,
+        fingerprint=call.fingerprint,
+        effect=call.effect,
+        key=call.key,
+        workspace=state.request.workspace,
+        witness=reply.witness,
+        takeover_s=takeover_s,
+        timeout_s=call.timeout_s,
+    )
+    summary, limit_s = f"{call.call} {call.summary}", call.timeout_s + _GRACE_S
+    for _ in range(_REPAIRS):
+        try:
+            return await _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+        except ActivityError as error:
+            if kind_of(error) != "ledger_gap":
+                raise
+            await refill(state)
+    return await _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+
+
+async def refill(state: RunState) -> None:
+    """Rebuild the run's records in Redis from its own history, and take a new witness."""
+    if state.opening is None or state.witness is None:
+        return
+    given = m.RefillInput(run=run_ref(state.request), witness=state.witness)
+    takeover_s = state.opening.takeover_s
+    refilled = await _activity(
+        m.REFILL, given, m.Refilled, "rebuild the ledger from history", takeover_s, _CLAUDE_S
+    )
+    state.witness = refilled.witness
+
+
+async def end(state: RunState, result: m.RunResult) -> m.RunResult:
+    """Tell the ledger that the run is over; the activity's result holds the run's."""
+    given = m.EndInput(run=run_ref(state.request), result=result)
+    summary = f"outcome: {result.outcome}"
+    return await _activity(m.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
+
+
+async def _activity(  # noqa: PLR0917  (each has a meaning of its own)
+    name: str, given: m.Wire, result: type[T], summary: str, heartbeat_s: float, limit_s: float
+) -> T:
+    done: Any = await workflow.execute_activity(
+        name,
+        given,
+        result_type=result,
+        summary=summary,
+        start_to_close_timeout=timedelta(seconds=limit_s),
+        heartbeat_timeout=timedelta(seconds=heartbeat_s),
+        retry_policy=_RETRY,
+        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    )
+    return result.model_validate(done)

@@ -1,0 +1,115 @@
+"""What a run knows at any moment: pure data, no I/O, no Temporal."""
+
+from dataclasses import dataclass, field
+
+from onward.messages import (
+    Addition,
+    CancelRequest,
+    ClaudeReply,
+    Head,
+    Limits,
+    Opening,
+    Outcome,
+    PersonSaid,
+    RunRequest,
+    RunResult,
+    RunStatus,
+    Spend,
+    Witness,
+)
+from onward.transcript import last_text
+
+
+@dataclass
+class RunState:
+    """State of one run. Only the workflow changes it, one step at a time."""
+
+    request: RunRequest
+    additions: tuple[Addition, ...]
+    """What the next user turn adds: the prompt first, then results and people's messages."""
+    opening: Opening | None = None
+    witness: Witness | None = None
+    head: Head | None = None
+    steps: int = 0
+    """Replies that are part of the transcript."""
+    message: str = ""
+    """Claude's last message, JSON text."""
+    spend: Spend = field(default_factory=Spend)
+    failing: int = 0
+    """Steps in a row in which every call failed."""
+    in_doubt: tuple[str, ...] = ()
+    doing: str = "starting"
+    cancel: CancelRequest | None = None
+    outcome: Outcome | None = None
+
+    @classmethod
+    def of(cls, request: RunRequest) -> "RunState":
+        """State of a run that has just been asked for."""
+        return cls(request, additions=(PersonSaid(id="prompt", text=request.prompt),))
+
+    def opened(self, opening: Opening) -> None:
+        """Take what `begin` fixed for the whole run."""
+        self.opening, self.witness, self.head = opening, opening.witness, opening.head
+
+    def replied(self, reply: ClaudeReply) -> None:
+        """Take Claude's reply to the user turn that is now frozen."""
+        self.head, self.witness, self.message = reply.head, reply.witness, reply.message
+        self.steps += 1
+        self.spend += reply.spend
+        # A recorded reply may have answered an earlier turn: what that one lacked is said next.
+        self.additions = tuple(
+            item
+            for item in self.additions
+            if isinstance(item, PersonSaid) and item.id not in reply.turn_ids
+        )
+
+    def answered(self, results: list[Addition], *, all_failed: bool) -> None:
+        """Take the results of a step's calls, in the order of the calls."""
+        self.additions = (*results, *self.additions)
+        self.failing = self.failing + 1 if all_failed else 0
+
+    def doubt(self, call: str) -> None:
+        """Note that a call's effect may or may not have happened."""
+        self.in_doubt = (*self.in_doubt, call)
+
+    @property
+    def limits(self) -> Limits:
+        """The run's limits; the defaults until `begin` has fixed them."""
+        return self.opening.limits if self.opening else Limits()
+
+    def result(self, outcome: Outcome, detail: str = "") -> RunResult:
+        """Sum up the run as it stands."""
+        return RunResult(
+            outcome=outcome,
+            text=last_text(self.message) if self.message else "",
+            detail=detail,
+            steps=self.steps,
+            in_doubt=self.in_doubt,
+            spend=self.spend,
+        )
+
+    def status(self) -> RunStatus:
+        """Answer the query `status`."""
+        state = "ended" if self.outcome else "cancelling" if self.cancel else "running"
+        return RunStatus(
+            agent=self.request.agent,
+            state=state,
+            step=str(self.steps + 1),
+            doing=self.doing,
+            outcome=self.outcome,
+            limits=self.opening.limits if self.opening else None,
+            price_known=self.opening.price_known if self.opening else None,
+            spend=self.spend,
+            in_doubt=self.in_doubt,
+            workspace=self.request.workspace,
+        )
+
+    def details(self) -> str:
+        """Describe the run in Markdown, for the Temporal UI."""
+        spend = self.spend
+        spent = f"${spend.cost_usd:.4f} in {spend.requests} requests, {spend.tokens:,} tokens"
+        where = f"**{self.request.agent}** is at step {self.steps + 1}: {self.doing}"
+        lines = [where, f"- spent: {spent}"]
+        if self.in_doubt:
+            lines.append(f"- in doubt: {', '.join(self.in_doubt)}")
+        return "\n".join(lines)

@@ -1,0 +1,36 @@
+"""Why an activity stopped for good, read from the error that Temporal hands over."""
+
+from collections.abc import Iterable
+
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+
+from onward.messages import GiveUp, Outcome, Spend
+
+_OUTCOMES: dict[str, Outcome] = {
+    "cancelled": "cancelled",
+    "context_exceeded": "context_exceeded",
+}
+
+
+def kind_of(error: ActivityError) -> str:
+    """Type name of the error that ended the activity (`onward.messages.StopType`, or another)."""
+    cause = error.cause
+    return cause.type or "" if isinstance(cause, ApplicationError) else type(cause).__name__
+
+
+def outcome_of(error: ActivityError) -> Outcome:
+    """Outcome of a run that this error ends."""
+    return _OUTCOMES.get(kind_of(error), "failed")
+
+
+def reason_of(error: ActivityError) -> str:
+    """Give the sentence that the activity left for people."""
+    cause = error.cause
+    return cause.message if isinstance(cause, FailureError) else str(cause or error)
+
+
+def spend_of(error: ActivityError) -> Spend:
+    """Tokens of the step's attempts, which the error carries into history."""
+    cause = error.cause
+    details: Iterable[object] = cause.details if isinstance(cause, ApplicationError) else ()
+    return next((GiveUp.model_validate(item).spend for item in details), Spend())
