@@ -179,3 +179,8 @@ def _delay_s(error: APIStatusError) -> float | None:
 
 def _words(error: APIStatusError) -> str:
     return str(getattr(error, "api_message", None) or error.message)[:500]
+
+
+def has_key(anthropic: AsyncAnthropic) -> bool:
+    """Say whether the client found a key or token in its environment."""
+    return bool(anthropic.api_key or anthropic.auth_token)

@@ -1,0 +1,269 @@
+"""Run a worker: it begins runs, asks Claude and runs tools, until it is told to stop.
+
+    python worker.py --local     with embedded servers, for a machine with nothing installed
+    python worker.py             with the servers that the environment names
+
+This is the composition root: every client is built here, once.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import cyclopts
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from temporalio.client import Client
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.claude import ClaudeActivity
+from activities.lifecycle import LifecycleActivities
+from activities.refill import RefillActivity
+from activities.services import Services
+from activities.tools import ToolActivity
+from onward import claude
+from onward.agents import App, load_app
+from onward.connection import Target, connect, find_target
+from onward.errors import ConnectError, OnwardError, UsageError
+from onward.guarantee import Guarantee, guarantee
+from onward.local_services import (
+    LocalAddresses,
+    read_local,
+    redis_server,
+    remove_local,
+    temporal_server,
+    write_local,
+)
+from onward.search_attributes import register
+from onward.settings import Settings, load_settings
+from onward.tools.orphans import guard
+from workflows.agent import AgentWorkflow
+
+DRAIN = timedelta(seconds=25)
+"""How long SIGTERM lets activities finish: just under the 30 s that container platforms give."""
+_STICKY = timedelta(seconds=1)
+_BEAT = timedelta(milliseconds=250)
+"""Heartbeats reach the server at most this late, and a cancel reaches an activity as fast."""
+_SLOTS = 200
+
+cli = cyclopts.App(name="worker.py", help=__doc__, version_flags=[])
+
+
+@dataclass(frozen=True)
+class Connections:
+    """The servers that a worker is connected to."""
+
+    target: Target
+    temporal: Client
+    redis_url: str
+    redis: Redis
+    guarantee: Guarantee
+
+
+def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
+    """Make the worker that `main` runs; `options` go to `temporalio.worker.Worker`."""
+    lifecycle = LifecycleActivities(services)
+    activities: list[Callable[..., Any]] = [
+        *(lifecycle.begin, lifecycle.end),
+        ClaudeActivity(services).call_claude,
+        RefillActivity(services).refill,
+        ToolActivity(services).run_tool,
+    ]
+    # Our own modules are deterministic where workflows use them; loading them anew for every run
+    # costs time and memory.
+    passed = SandboxRestrictions.default.with_passthrough_modules("onward", "simplejson")
+    defaults: dict[str, Any] = {
+        "workflow_runner": SandboxedWorkflowRunner(restrictions=passed),
+        "max_concurrent_activities": _SLOTS,
+        "graceful_shutdown_timeout": DRAIN,
+        "max_heartbeat_throttle_interval": _BEAT,
+        "default_heartbeat_throttle_interval": _BEAT,
+        # A killed worker's runs go on elsewhere after this long, not after ten seconds.
+        "sticky_queue_schedule_to_start_timeout": _STICKY,
+    }
+    return Worker(
+        services.temporal,
+        task_queue=task_queue,
+        workflows=[AgentWorkflow],
+        activities=activities,
+        **(defaults | options),
+    )
+
+
+def redis_client(url: str) -> Redis:
+    """Make the ledger's client. Raises `UsageError` for what is no Redis URL."""
+    try:
+        # Each ledger operation may be repeated, so one retry covers a connection that went stale.
+        return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+            url,
+            socket_connect_timeout=2,
+            socket_timeout=5,
+            retry=Retry(NoBackoff(), 1),
+        )
+    except ValueError as error:
+        text = f"ONWARD_REDIS_URL is {_hidden(url)!r}: {error}. Expected redis://host:port/0"
+        raise UsageError(text) from error
+
+
+@cli.default
+async def run(
+    *,
+    local: Annotated[bool, cyclopts.Parameter(negative="")] = False,
+) -> None:
+    """Run a worker until SIGTERM or Ctrl-C; running steps get 25 seconds to finish.
+
+    Args:
+        local: Start an embedded Temporal server with its UI and an embedded Redis-compatible
+            server in ONWARD_DATA_DIR (default ./.onward). They end with this process; their data
+            stays, so runs go on when it is started again.
+
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    stopping = _stop_signal()
+    guard()
+    settings = load_settings()
+    app = load_app(settings.app)
+    async with _connections(settings, local=local) as connections:
+        await _work(settings, app, connections, stopping)
+
+
+async def _work(
+    settings: Settings, app: App, connections: Connections, stopping: asyncio.Event
+) -> None:
+    anthropic = claude.client()
+    services = Services(
+        app=app,
+        redis=connections.redis,
+        anthropic=anthropic,
+        temporal=connections.temporal,
+        strict=connections.guarantee.strict,
+        takeover_s=settings.takeover_s,
+        search_attributes=await register(connections.temporal),
+    )
+    async with build_worker(services, settings.task_queue):
+        _say(_start_line(settings, app, connections))
+        if not claude.has_key(anthropic):
+            _say("warning: no key for Claude's API; set ANTHROPIC_API_KEY and start again")
+        if connections.guarantee.evicts:
+            _say("warning: this Redis may drop records when full; set maxmemory-policy noeviction")
+        await stopping.wait()
+        _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
+    _say("stopped")
+
+
+@asynccontextmanager
+async def _connections(settings: Settings, *, local: bool) -> AsyncGenerator[Connections]:
+    async with AsyncExitStack() as stack:
+        if local:
+            target, redis_url = await _start_local(settings, stack)
+        else:
+            target, redis_url = _configured(settings)
+        redis = redis_client(redis_url)
+        stack.push_async_callback(redis.aclose)
+        yield Connections(
+            target=target,
+            temporal=await connect(settings, target),
+            redis_url=redis_url,
+            redis=redis,
+            guarantee=await _guarantee(redis, redis_url),
+        )
+
+
+async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Target, str]:
+    _say("starting the embedded servers")
+    temporal = await stack.enter_async_context(temporal_server(settings.data_dir))
+    redis = await stack.enter_async_context(redis_server(settings.data_dir))
+    addresses = LocalAddresses(
+        temporal_address=temporal.address,
+        namespace=temporal.namespace,
+        redis_url=redis.url,
+        ui_url=temporal.ui_url,
+    )
+    write_local(settings.data_dir, addresses)
+    stack.callback(remove_local, settings.data_dir)
+    return Target(temporal.address, temporal.namespace, "local", temporal.ui_url), redis.url
+
+
+def _configured(settings: Settings) -> tuple[Target, str]:
+    target = find_target(settings)
+    addresses = read_local(settings.data_dir) if target.source == "local" else None
+    return target, addresses.redis_url if addresses else settings.redis_url
+
+
+async def _guarantee(redis: Redis, url: str) -> Guarantee:
+    try:
+        return await guarantee(redis)
+    except (RedisError, OSError) as error:
+        raise ConnectError(
+            f"no Redis at {_hidden(url)!r}: {error}. Set ONWARD_REDIS_URL to your server, or start "
+            "`python worker.py --local`, which brings one"
+        ) from error
+
+
+def _start_line(settings: Settings, app: App, connections: Connections) -> str:
+    target = connections.target
+    ui = f", UI {target.ui_url}" if target.ui_url else ""
+    return "\n".join(
+        [
+            f"Temporal {target.address}, namespace {target.namespace!r}{ui}",
+            f"Redis    {_hidden(connections.redis_url)}, {connections.guarantee}",
+            f"agents   {', '.join(app.agents)}",
+            f"polling  task queue {settings.task_queue!r} (process {os.getpid()})",
+        ]
+    )
+
+
+def _hidden(url: str) -> str:
+    """Leave the password out of an address that is shown."""
+    parts = urlsplit(url)
+    return url.replace(f":{parts.password}@", ":…@") if parts.password else url
+
+
+def _stop_signal() -> asyncio.Event:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(130)  # asked twice: the servers and children are ended by the watcher
+        stopping.set()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop)
+    return stopping
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0, or 2 for wrong usage, 3 if a server is away."""
+    try:
+        cli(arguments)
+    except (ConnectError, RPCError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 3
+    except OnwardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The SDK's threads sometimes crash an interpreter that exits the long way.
+    os._exit(code)
