@@ -15,12 +15,12 @@ from time import monotonic
 from typing import Any, Self, TypeVar, overload
 
 from onward.errors import OnwardError
+from onward.tools import orphans
 
 STOP_DEADLINE_S = 10.0
 """How long a process may take to end after SIGTERM before it is killed, seconds."""
 
 _PRIVATE = ("ANTHROPIC_", "TEMPORAL_", "ONWARD_")
-_MARK = "ONWARD_PROCESS_MARK"  # kept: without it a child would outlive us, see tools/orphans.py
 _TAIL_BYTES = 4_000
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def clean_env(added: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name == _MARK or not (name == "FP" or name.startswith(_PRIVATE))
+        if not (name == "FP" or name.startswith(_PRIVATE))
     }
     return kept | dict(added or {})
 
@@ -95,7 +95,11 @@ class ManagedProcess:
         cwd: Path | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Self:
-        """Start `argv`; `env` is its whole environment. Raises OSError where it cannot start."""
+        """Start `argv`; `env` is its whole environment. It dies with us, even at our SIGKILL.
+
+        Raises OSError where it cannot start.
+        """
+        orphans.guard()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             log_start = output.tell()
@@ -104,7 +108,7 @@ class ManagedProcess:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=dict(env),
+                env={**env, orphans.MARK: os.environ[orphans.MARK]},
                 cwd=cwd,
                 pass_fds=pass_fds,
                 start_new_session=True,
@@ -193,7 +197,8 @@ class ManagedProcess:
         try:
             return await asyncio.wait_for(self._process.wait(), deadline_s)
         except TimeoutError:
-            return await self.kill()
+            self.signal(signal.SIGKILL)
+            return await self._process.wait()
         except asyncio.CancelledError:
             self.signal(signal.SIGKILL)  # whoever cancels us has no time: leave nothing behind
             raise

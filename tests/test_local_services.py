@@ -145,7 +145,6 @@ async def test_no_temporal_cli_says_what_to_do(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.crash
 async def test_servers_die_with_a_killed_starter(tmp_path: Path) -> None:
     """SIGKILL of the process that started a server leaves no server behind."""
-    pytest.importorskip("onward.tools.orphans")
     code = (
         "import asyncio, json\n"
         "from onward.local_services import redis_server, temporal_server\n"

@@ -11,12 +11,14 @@ import psutil
 import pytest
 import pytest_asyncio
 
+from onward import ToolContext, tool
 from onward.testing import (
     ManagedProcess,
     ProcessFailed,
     ServiceProcess,
     WorkerProcess,
     clean_env,
+    tool_context,
     wait_until,
 )
 from onward.testing.processes import worker_script
@@ -207,3 +209,17 @@ async def test_a_service_that_does_not_start_says_why(tmp_path: Path) -> None:
     """The error holds what it said."""
     with pytest.raises(ProcessFailed, match="No module named no_such_module"):
         await ServiceProcess.start_module("no_such_module", log=tmp_path / "log")
+
+
+# ---- a tool's unit test
+
+
+async def test_a_tool_is_tested_by_calling_it() -> None:
+    """A tool author's unit test needs no server: the tool is the function, the context is given."""
+
+    @tool(effect="keyed")
+    async def echo(text: str, ctx: ToolContext) -> str:
+        """Say it again."""
+        return f"{text} {ctx.idempotency_key}"
+
+    assert await echo("hello", tool_context(idempotency_key="onw_1")) == "hello onw_1"

@@ -1,7 +1,5 @@
 """What the two embedded servers have in common: start, readiness, restart, and who ends them."""
 
-import importlib
-import importlib.util
 from abc import ABC, abstractmethod
 
 import psutil
@@ -52,18 +50,17 @@ class LocalServer(ABC):
 
         Raises ProcessFailed with the end of its log.
         """
-        _guard_against_orphans()
         remembered = self.folder / "ports.json"
         self.ports = self.ports or remembered_ports(remembered, self.port_count)
-        for attempt in range(1, _START_TRIES + 1):
+        for tries_left in reversed(range(_START_TRIES)):
             try:
                 await self._start_once()
                 break
-            except ProcessFailed as failed:
+            except ProcessFailed:
                 taken = "address already in use" in self.process.tail().lower()
-                if not taken or attempt == _START_TRIES:
+                if not taken or not tries_left:
                     raise
-                del failed  # someone took a port between our look and the server's: ask again
+                # Someone was faster, between our look and the server's.
                 self.ports = free_ports(self.port_count)
         remember_ports(remembered, self.ports)
 
@@ -112,9 +109,3 @@ class LocalServer(ABC):
     def resume(self) -> None:
         """Let it go on after `pause`."""
         self.process.resume()
-
-
-def _guard_against_orphans() -> None:
-    """Let the servers die with us even if we are SIGKILLed."""
-    if importlib.util.find_spec("onward.tools.orphans") is not None:
-        importlib.import_module("onward.tools.orphans").guard()

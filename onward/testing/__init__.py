@@ -10,10 +10,12 @@ wire: a payments service whose books show what really happened.
             log=tmp_path / "worker.log",
         )
 
-Needs the extra `local`.
+A tool's own unit test calls the tool and needs none of this but `tool_context()`. Claude's side of
+the wire is in `onward.testing.messages_api`. Servers and services need the extra `local`.
 """
 
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
+from onward.testing.contexts import tool_context
 from onward.testing.payments import Arrival, Effect, PaymentsProcess, payments_service
 from onward.testing.processes import (
     ManagedProcess,
@@ -38,5 +40,6 @@ __all__ = [
     "payments_service",
     "redis_server",
     "temporal_server",
+    "tool_context",
     "wait_until",
 ]
