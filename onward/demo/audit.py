@@ -67,11 +67,15 @@ class ClaudeCalls:
 
 def problems(evidence: Evidence) -> list[str]:
     """Say in words everything that is not as it should be; empty means that the audit holds."""
+    return [*book_problems(evidence), *file_problems(evidence.refactor, evidence.workspace)]
+
+
+def book_problems(evidence: Evidence) -> list[str]:
+    """Say what is wrong with kills, effects, requests and the end of the run."""
     return [
         *_kill_problems(evidence),
         *_effect_problems(evidence),
         *_claude_problems(evidence),
-        *file_problems(evidence.refactor, evidence.workspace),
         *([] if evidence.outcome == "completed" else [f"the run ended {evidence.outcome!r}"]),
     ]
 

@@ -101,7 +101,7 @@ def build(refactor: Refactor, *, kills: int, seed: int) -> Script:
         raise UsageError(f"--kills {kills}: the demo can place 0 to {MAX_KILLS} kills")
     chance = random.Random(seed)  # noqa: S311  (a reproducible plan is the point)
     known: Sequence[Place] = PLACES if kills >= len(PLACES) else PLACES[:-1]
-    places = [known[index % len(known)] for index in range(kills)]
+    places: list[Place] = [known[index % len(known)] for index in range(kills)]
     chance.shuffle(places)
     turns = _turns(refactor, places, chance)
     return Script(

@@ -1,0 +1,101 @@
+"""The demo as a person runs it: kills, audit, exit status, and nothing left behind."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from onward.managed_process import ManagedProcess, clean_env
+from onward.testing.processes import worker_script
+
+pytestmark = pytest.mark.timeout(180)
+
+_TRACE = "DEMO_TEST_TRACE"
+"""An environment variable that every process of the demo inherits, to find those left over."""
+_FORBIDDEN_KEY = "sk-must-not-be-read"
+
+
+@pytest.mark.crash
+async def test_the_demo_survives_three_kills_and_its_audit_holds(tmp_path: Path) -> None:
+    """The main job, whole and real: nothing missing, nothing twice, nothing left behind."""
+    status, output = await _demo(tmp_path, "--json", "--seed", "3")
+    found: dict[str, Any] = json.loads(output)
+    assert (status, found["ok"], found["problems"]) == (0, True, [])
+    assert found["steps"] >= 40
+    assert {kill["place"] for kill in found["kills"]} == {"claude", "tool", "between"}
+    assert found["effects"]["applied"] == found["effects"]["expected"]
+    assert found["effects"]["in_doubt"] == 0
+    assert _left_over(tmp_path) == []
+
+
+@pytest.mark.crash
+async def test_the_same_without_onward_does_something_twice_and_fails(tmp_path: Path) -> None:
+    """The audit can fail: a plain loop under the same kills pays a refund twice."""
+    status, output = await _demo(tmp_path, "--json", "--seed", "3", "--unprotected")
+    found: dict[str, Any] = json.loads(output)
+    assert (status, found["ok"]) == (1, False)
+    assert found["effects"]["duplicate"] + found["effects"]["missing"] > 0
+    assert _left_over(tmp_path) == []
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_stopped_demo_leaves_no_process_and_no_folder(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Ctrl-C and SIGTERM in mid-run end everything, at once and with the shells' exit status."""
+    demo = await _start(tmp_path, "--kills", "0")
+    await demo.logged("steps: ", 60)
+    demo.signal(number)
+    assert await demo.wait(30) == 128 + number
+    assert _left_over(tmp_path) == []
+    assert "Traceback" not in demo.output()
+
+
+async def test_an_impossible_option_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """Wrong use is exit status 2 with the range that is possible."""
+    status, output = await _demo(tmp_path, "--kills", "99")
+    assert status == 2
+    assert "0 to 12" in output
+
+
+async def _demo(folder: Path, *options: str) -> tuple[int, str]:
+    demo = await _start(folder, *options)
+    status = await demo.wait(150)
+    return status, demo.output()
+
+
+async def _start(folder: Path, *options: str) -> ManagedProcess:
+    """Start it with a key in its environment that it must not use, and a temp folder of its own."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    starter = worker_script().with_name("starter.py")
+    env = clean_env() | {
+        _TRACE: str(folder),
+        "TMPDIR": str(folder / "tmp"),
+        "ANTHROPIC_API_KEY": _FORBIDDEN_KEY,
+    }
+    return await ManagedProcess.spawn(
+        [sys.executable, str(starter), "demo", *options], log=folder / "demo.log", env=env
+    )
+
+
+def _left_over(folder: Path) -> list[str]:
+    """Name the processes that carry our mark, and what lies in the temporary folder."""
+    found = [
+        f"{process.pid} {process.name()}"
+        for process in psutil.process_iter()
+        if process.pid != os.getpid() and _environment(process).get(_TRACE) == str(folder)
+    ]
+    return found + [path.name for path in (folder / "tmp").iterdir()]
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    try:
+        return {} if process.status() == psutil.STATUS_ZOMBIE else process.environ()
+    except psutil.Error:
+        return {}
