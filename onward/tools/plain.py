@@ -82,7 +82,8 @@ class Plainer:
         items = cast("Collection[object]", value)
         if isinstance(value, AbstractSet) and not isinstance(value, Sequence):
             return self._ordered(items, depth)
-        if isinstance(value, Collection) and not _is_array(items):
+        sized = isinstance(value, Collection) and not isinstance(value, type)
+        if sized and not _is_array(items):
             return self._items(items, len(items), depth)
         return self._leaf(items, depth)
 

@@ -96,8 +96,10 @@ class _Apart:
             self._task.cancel()
         try:
             self._deliver(_Outcome(await awaitable))
-        except asyncio.CancelledError as error:
-            self._deliver(_Outcome(error=error, cancelled=self._cancelled))
+        except asyncio.CancelledError:
+            if not self._cancelled:
+                raise  # not ours: a child task's SystemExit is on its way out, or the tool's own
+            self._deliver(_Outcome(cancelled=True))
         except BaseException as error:  # noqa: BLE001  (as in `run`)
             self._deliver(_Outcome(error=error))
 
