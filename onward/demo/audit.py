@@ -38,6 +38,8 @@ class Evidence:
     effects: Sequence[payments.Effect]
     outcome: str
     """`completed`, or in words what became of the run."""
+    trouble: Sequence[str] = ()
+    """What went wrong with the demo itself, in words."""
     in_doubt: Sequence[str] = ()
     """Calls that the run itself calls in doubt, `12.1`."""
     activities: Sequence[Activity] | None = None
@@ -73,6 +75,7 @@ def problems(evidence: Evidence) -> list[str]:
 def book_problems(evidence: Evidence) -> list[str]:
     """Say what is wrong with kills, effects, requests and the end of the run."""
     return [
+        *evidence.trouble,
         *_kill_problems(evidence),
         *_effect_problems(evidence),
         *_claude_problems(evidence),

@@ -46,8 +46,8 @@ class Chase:
     def __init__(self, stage: Stage, prey: Prey, view: View, snapshot: Snapshot) -> None:
         self._requests = stage.requests()
         self._prey, self._view, self.snapshot = prey, view, snapshot
-        self.failure: BaseException | None = None
-        """Why the hunt did not come to its end."""
+        self.trouble: list[str] = []
+        """Why the hunt or the run did not come to its end."""
         self.killer = Killer(
             stage.script.kills, prey, stage.requests(), stage.seen_payments(), self._killed
         )
@@ -65,16 +65,25 @@ class Chase:
                     self._look(tell)
                     await asyncio.sleep(_REFRESH_S)
         except TimeoutError:
-            pass
+            self.trouble.append(f"the run was given up after {DEADLINE_S} s")
         finally:
             hunt.cancel()
-            self.failure = (await asyncio.gather(hunt, return_exceptions=True))[0]
+            self._explain(*await asyncio.gather(hunt, return_exceptions=True))
             self._look(tell)
 
     def _lost(self, hunt: asyncio.Task[None]) -> bool:
         process = self.killer.process
         alive = process is not None and process.returncode is None
         return hunt.done() and (hunt.exception() is not None or not alive)
+
+    def _explain(self, failure: BaseException | None) -> None:
+        process = self.killer.process
+        if failure is not None and not isinstance(failure, asyncio.CancelledError):
+            self.trouble.append(f"the hunt ended: {failure}")
+        elif process is not None and process.returncode not in {None, 0}:
+            self.trouble.append(
+                f"the last process ended with {process.returncode}; its log: {process.tail()}"
+            )
 
     def _look(self, tell: Callable[[Snapshot], None]) -> None:
         requests: ClaudeRequests = self._requests

@@ -89,7 +89,9 @@ async def run(stage: Stage, view: View, cleanup: AsyncExitStack) -> tuple[Eviden
         await chase.run(following.done, tell)
     finally:
         following.cancel()
-        await asyncio.wait([following])
+        (failure,) = await asyncio.gather(following, return_exceptions=True)
+        if isinstance(failure, Exception):
+            chase.trouble.append(f"following the run's history ended: {failure!r}")
         await _terminate(agent)
     result = await _result(agent)
     evidence = _evidence(agent, chase, result)
@@ -149,6 +151,7 @@ def _evidence(agent: AgentRun, chase: Chase, result: RunResult | str) -> Evidenc
         requests=stage.payments.requests(),
         effects=stage.payments.effects(),
         outcome=result if isinstance(result, str) else result.outcome,
+        trouble=chase.trouble,
         in_doubt=() if isinstance(result, str) else result.in_doubt,
         activities=list(agent.history.activities.values()),
     )

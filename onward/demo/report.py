@@ -8,6 +8,9 @@ from onward.demo import audit
 from onward.demo.audit import Evidence
 
 
+_SHOWN_PROBLEMS = 12
+
+
 @dataclass(frozen=True)
 class Bill:
     """What only the run itself, or the server that keeps it, can tell."""
@@ -104,7 +107,9 @@ def lines(found: Report) -> Iterator[str]:
         yield f"  spend      ${found.spend['cost_usd']} (scripted tokens at list price)"
     if found.history_bytes is not None:
         yield f"  history    {found.history_bytes:,} bytes"
-    yield from (f"  WRONG      {problem}" for problem in found.problems)
+    yield from (f"  WRONG      {problem}" for problem in found.problems[:_SHOWN_PROBLEMS])
+    if more := len(found.problems[_SHOWN_PROBLEMS:]):
+        yield f"  WRONG      and {more} more"
     yield "The audit holds." if found.ok else "The audit FAILS."
     if found.ui_url:
         yield f"The run in the Temporal UI: {found.ui_url}"

@@ -84,6 +84,7 @@ def _evidence(stage: Stage, loop: PlainLoop, chase: Chase) -> Evidence:
         claude=read_journal(stage.journal),
         requests=stage.payments.requests(),
         effects=stage.payments.effects(),
+        trouble=chase.trouble,
         outcome="completed" if loop.ended() else "before its end",
     )
 
