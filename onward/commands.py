@@ -18,7 +18,7 @@ from onward import client as runs
 from onward import run_input, starting, watching
 from onward.client import Run, Target
 from onward.connection import connect, find_target
-from onward.console import Output, limits_line, money, progress_line, spend_facts, spend_line
+from onward.console import Output, count, limits_line, money, progress_line, spend_facts, spend_line
 from onward.documents import (
     age_s,
     result_document,
@@ -275,12 +275,12 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
 
 
 async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
-    if begun.ended is not None:
-        return []
     if begun.opening is not None:
         limit = begun.opening.limits.max_cost_usd
         unknown = f"the price of this model is not known: the limit of {money(limit)} cannot hold"
         return [] if begun.opening.price_known else [unknown]
+    if begun.ended is not None:
+        return []
     if begun.run.task_waiting and begun.run.task_attempt <= 1:
         return [await _no_worker(session, begun.run)]
     return list(watching.troubles(await runs.report(session.client, begun.run)))
@@ -326,8 +326,9 @@ async def _show_ended(session: Session, run: Run) -> int:
         out.json(result_document(run, done))
     elif found.text:
         out.result(found.text)
-    steps = f"{found.steps} step{'' if found.steps == 1 else 's'}"
-    out.say(f"{found.outcome}: {steps}, {spend_line(found.spend, complete=done.spend_complete)}")
+    out.say(
+        f"{found.outcome}: {count(found.steps, 'step')}, {spend_line(found.spend, complete=done.spend_complete)}"
+    )
     if found.detail:
         out.say(found.detail)
     if found.in_doubt:

@@ -151,6 +151,11 @@ def visible(text: str) -> str:
     )
 
 
+def count(number: int, noun: str) -> str:
+    """Write how many there are."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def money(amount: Decimal) -> str:
     """Write dollars: cents, and below one dollar two digits more."""
     return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
@@ -169,7 +174,7 @@ def spend_line(spend: Spend, *, complete: bool = True) -> str:
     """Say what was spent, in one line; what is not known is said, never left at zero."""
     lower = "" if complete else "at least "
     parts = [f"{lower}{spend.tokens:,} tokens", f"{lower}{_cost(spend)}"]
-    parts.append(f"{spend.requests:,} requests to Claude")
+    parts.append(f"{count(spend.requests, 'request')} to Claude")
     if spend.lost_requests:
         parts.append(f"{spend.lost_requests:,} of them lost (their tokens are a lower bound)")
     return ", ".join(parts)
@@ -199,7 +204,7 @@ def progress_line(status: RunStatus, seconds: float) -> str:
 def _cost(spend: Spend) -> str:
     if not spend.unpriced_requests:
         return money(spend.cost_usd)
-    unknown = f"{spend.unpriced_requests:,} requests of unknown price"
+    unknown = f"{count(spend.unpriced_requests, 'request')} of unknown price"
     return (
         f"{money(spend.cost_usd)} and {unknown}" if spend.cost_usd else f"cost unknown ({unknown})"
     )

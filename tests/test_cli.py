@@ -1,0 +1,494 @@
+import asyncio
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import IO
+
+import pytest
+import pytest_asyncio
+from agent_double import Cli, double_worker
+from temporalio.client import Client
+
+import starter
+from onward.connection import connect
+from onward.local_services import TemporalServer
+from onward.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+DONE = "Done: [bold]naïve[/bold] ✓"
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: Path) -> str:
+    """A task queue of its own on the test's server, in an empty folder."""
+    name = f"cli-{uuid.uuid4().hex}"
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", name)
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+@pytest_asyncio.fixture
+async def client(queue: str) -> Client:
+    assert queue
+    return await connect(Settings())
+
+
+@pytest_asyncio.fixture
+async def worker(client: Client, queue: str) -> AsyncGenerator[None]:
+    async with double_worker(client, queue):
+        yield
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+def new_id() -> str:
+    return f"run/{uuid.uuid4().hex[:8]}"
+
+
+# ---- starting
+
+
+def test_starter_never_loads_the_model_client() -> None:
+    """Commands start fast: loading them, and even all they can do, imports no `anthropic`."""
+    program = (
+        "import sys, starter; light = 'temporalio' not in sys.modules;"
+        "import onward.commands; print(light, 'anthropic' in sys.modules)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert ran.stdout.split() == ["True", "False"], ran.stderr
+
+
+@pytest.mark.usefixtures("worker")
+async def test_start_prints_the_id_and_the_limits(cli: Cli) -> None:
+    """`start` prints the id alone on standard output; limits and server go to standard error."""
+    ran = await cli("start", "completes at once")
+    assert ran.code == 0
+    assert ran.out.strip().startswith("coder-")
+    assert ran.out.count("\n") == 1
+    assert "at most 100 steps, $5.00, 20,000,000 tokens, 60 minutes" in ran.err
+    assert f"Temporal at {os.environ['TEMPORAL_ADDRESS']}" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_overridden_limits_reach_the_run(cli: Cli) -> None:
+    """`--max-steps` replaces the agent's own limit, and the limits shown are the real ones."""
+    ran = await cli("start", "completes", "--max-steps", "7", "--json")
+    assert ran.json["limits"]["max_steps"] == 7
+    assert ran.json["price_known"] is True
+
+
+@pytest.mark.usefixtures("worker")
+async def test_unknown_price_is_said_at_start(cli: Cli) -> None:
+    """A model without a known price is a warning at start: its cost limit cannot hold."""
+    ran = await cli("start", "completes", "--model", "unpriced")
+    assert "the price of this model is not known" in ran.err
+
+
+async def test_start_without_worker_says_what_to_run(cli: Cli, queue: str) -> None:
+    """Nobody polls the task queue: `start` says so and what to run, and the run waits."""
+    ran = await cli("start", "completes")
+    assert ran.code == 0
+    assert f"nothing polls the task queue '{queue}'" in ran.err
+    assert "python worker.py" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_worker_without_the_agent_is_said_at_once(cli: Cli) -> None:
+    """The worker lacks the agent: `start` prints its message and exits 1, without --wait."""
+    ran = await cli("start", "completes", "--agent", "nobody")
+    assert ran.code == 1
+    assert "no agent 'nobody' on this worker" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_run_has_no_retry_policy_and_takes_killed_tasks_over_fast(
+    cli: Cli, client: Client
+) -> None:
+    """A failed run does nothing again by itself (C20); its tasks have a timeout of 3 s."""
+    run_id = (await cli("start", "fails", "--json")).json["run"]
+    history = await client.get_workflow_handle(run_id).fetch_history()
+    begun = history.events[0].workflow_execution_started_event_attributes
+    assert not begun.HasField("retry_policy")
+    assert begun.workflow_task_timeout.seconds == 3
+
+
+@pytest.mark.usefixtures("worker")
+async def test_memo_and_summary_tell_the_run_in_the_ui(cli: Cli, client: Client) -> None:
+    """The Temporal UI shows what a run is about: agent, prompt, deployment, first line."""
+    run_id = (await cli("start", "completes\nand more " + "x" * 400, "--json")).json["run"]
+    found = await client.get_workflow_handle(run_id).describe()
+    memo = await found.memo()
+    assert (memo["agent"], memo["deployment"], len(memo["prompt"])) == ("coder", "default", 200)
+    assert await found.static_summary() == "completes"
+
+
+# ---- outcomes and exit codes
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("prompt", "outcome", "code"),
+    [
+        ("completes", "completed", 0),
+        ("fails", "failed", 1),
+        ("breaks", "failed", 1),
+        ("limited", "limit_steps", 6),
+        ("refused", "refused", 7),
+        ("full", "context_exceeded", 7),
+    ],
+)
+async def test_exit_code_is_the_outcomes(cli: Cli, prompt: str, outcome: str, code: int) -> None:
+    """`start --wait` and `result` exit by the outcome, as documented."""
+    run_id = new_id()
+    waited = await cli("start", prompt, "--id", run_id, "--wait", "--json")
+    assert (waited.code, waited.json["outcome"]) == (code, outcome)
+    later = await cli("result", run_id, "--json")
+    assert (later.code, later.json) == (code, waited.json)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_result_is_on_stdout_alone_and_untouched(cli: Cli) -> None:
+    """Standard output of `--wait` is Claude's text as it is; outcome and spend are beside it."""
+    ran = await cli("start", "completes", "--wait")
+    assert ran.out == DONE + "\n"
+    assert "completed: 1 step, 120 tokens, $0.2500, 1 request to Claude" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_failure_nobody_foresaw_has_a_reason_and_an_honest_spend(cli: Cli) -> None:
+    """A run that failed without a result says why, and that its spend is a lower bound."""
+    ran = await cli("start", "breaks", "--wait", "--json")
+    assert ran.json["detail"] == "something nobody thought of"
+    assert (ran.json["spend"]["cost_usd"], ran.json["spend_complete"]) == ("0.25", False)
+    assert "at least 120 tokens" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_terminated_run_is_failed_with_the_reason(cli: Cli, client: Client) -> None:
+    """Terminated in Temporal: `result`, `spend` and `status` say so, and what is known of spend."""
+    run_id = await waiting(cli)
+    await client.get_workflow_handle(run_id).terminate(reason="wrong list")
+    ran = await cli("result", run_id, "--json")
+    assert (ran.code, ran.json["detail"]) == (1, "it was terminated: wrong list")
+    assert ran.json["spend_complete"] is False
+    assert (await cli("status", run_id, "--json")).json["outcome"] == "failed"
+    spent = await cli("spend", run_id, "--json")
+    assert spent.json["cost_usd"] == "0.25"
+    assert "only finished steps" in spent.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_cancelled_in_the_ui_still_has_its_result(cli: Cli, client: Client) -> None:
+    """Cancelled by Temporal itself: the outcome is found in the last activity's result, exit 5."""
+    run_id = await waiting(cli)
+    handle = client.get_workflow_handle(run_id)
+    await handle.cancel()
+    ran = await cli("result", run_id, "--wait", "--json")
+    assert (ran.code, ran.json["outcome"]) == (5, "cancelled")
+    assert ran.json["detail"] == "cancelled in the Temporal UI"
+    assert ran.json["spend_complete"] is True
+
+
+@pytest.mark.usefixtures("worker")
+async def test_cancel_stops_cleanly_and_twice_is_no_error(cli: Cli) -> None:
+    """`cancel` signals with the reason, the run ends as cancelled; later it does nothing."""
+    run_id = await waiting(cli)
+    assert (await cli("cancel", run_id, "--reason", "enough")).code == 0
+    ran = await cli("result", run_id, "--wait", "--json")
+    assert (ran.code, ran.json["outcome"], ran.json["detail"]) == (5, "cancelled", "enough")
+    again = await cli("cancel", run_id)
+    assert again.code == 0
+    assert "has ended already" in again.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_result_of_a_running_run_needs_wait(cli: Cli) -> None:
+    """`result` never takes a run that goes on for one that has completed."""
+    run_id = await waiting(cli)
+    ran = await cli("result", run_id)
+    assert ran.code == 2
+    assert "Add --wait" in ran.err
+
+
+# ---- looking
+
+
+@pytest.mark.usefixtures("worker")
+async def test_status_and_spend_are_the_workers_answer(cli: Cli) -> None:
+    """`status` and `spend` of a running run are its queries' answers, JSON alike."""
+    run_id = await waiting(cli)
+    seen = await cli("status", run_id, "--json")
+    assert (seen.json["state"], seen.json["step"], seen.json["doing"]) == (
+        "running",
+        "1",
+        "12.1 bash",
+    )
+    assert (seen.json["live"], seen.json["troubles"]) == (True, [])
+    spent = await cli("spend", run_id, "--json")
+    assert set(spent.json) == {
+        "requests",
+        "lost_requests",
+        "input_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "output_tokens",
+        "cost_usd",
+        "unpriced_requests",
+    }
+
+
+async def test_everything_can_be_told_without_a_worker(
+    cli: Cli, client: Client, queue: str
+) -> None:
+    """With no worker: ended runs are told whole; of running ones what history knows, and why."""
+    ended, running = new_id(), new_id()
+    async with double_worker(client, queue):
+        await cli("start", "completes", "--id", ended, "--wait")
+        await cli("start", "waits", "--id", running)
+        await until_doing(cli, running, "12.1 bash")
+    assert (await cli("result", ended)).out == DONE + "\n"
+    assert (await cli("status", ended, "--json")).json["outcome"] == "completed"
+    seen = (await cli("status", running, "--json")).json
+    assert (seen["live"], seen["doing"], seen["step"]) == (False, "waiting for a worker", "1")
+    assert f"no worker of task queue '{queue}' answers" in seen["troubles"][0]
+    assert (seen["limits"]["max_steps"], seen["spend"]["cost_usd"]) == (100, "0.25")
+
+
+@pytest.mark.usefixtures("worker")
+async def test_overload_is_shown_with_the_next_try(cli: Cli) -> None:
+    """`status` says what holds a run up: the last failure, and when it is tried again."""
+    run_id = (await cli("start", "overloaded", "--json")).json["run"]
+    seen = await until_trouble(cli, run_id)
+    assert "call_claude: Claude answers 529; next try in" in seen
+
+
+@pytest.mark.usefixtures("worker")
+async def test_workflow_that_fails_on_its_worker_shows_why(cli: Cli) -> None:
+    """A run stuck because its code fails says so in `status`, with the reason (C13)."""
+    run_id = (await cli("start", "loops", "--json")).json["run"]
+    assert "a bug in the loop" in await until_trouble(cli, run_id)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_list_has_a_line_a_run_when_piped(cli: Cli) -> None:
+    """Piped, `list` prints a line a run with tabs and cuts nothing off; `--json` has the same."""
+    run_id = new_id() + " long " + "x" * 120
+    await cli("start", "completes\twith a tab", "--id", run_id, "--wait")
+    ran = await cli("list", "--limit", "50")
+    row = next(line for line in ran.out.splitlines() if line.startswith(run_id))
+    assert row.split("\t")[2] == "coder"
+    assert len(row.split("\t")) == 6
+    listed = (await cli("list", "--json", "--limit", "50")).json["runs"]
+    assert run_id in [run["run"] for run in listed]
+
+
+# ---- the same id again
+
+
+@pytest.mark.usefixtures("worker")
+async def test_same_id_attaches_while_it_runs(cli: Cli) -> None:
+    """`start --id` of a running run attaches: no second run, its limits unchanged and said."""
+    run_id = await waiting(cli)
+    ran = await cli("start", "waits", "--id", run_id, "--json", "--max-steps", "3")
+    assert (ran.code, ran.json["how"]) == (0, "attached")
+    assert ran.json["limits"]["max_steps"] == 100
+    assert "stay as they were" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(("prompt", "code"), [("completes", 0), ("fails", 1), ("limited", 6)])
+async def test_same_id_of_an_ended_run_starts_nothing(
+    cli: Cli, client: Client, prompt: str, code: int
+) -> None:
+    """However a run ended, its id starts nothing again: its result, its exit code (C20)."""
+    run_id = new_id()
+    first = await cli("start", prompt, "--id", run_id, "--wait", "--json")
+    again = await cli("start", prompt, "--id", run_id, "--json")
+    assert (again.code, again.json) == (code, first.json)
+    runs = [run async for run in client.list_workflows(f"WorkflowId = '{run_id}'")]
+    assert len(runs) == 1
+
+
+@pytest.mark.usefixtures("worker")
+async def test_again_starts_a_new_run_and_says_what_that_means(cli: Cli) -> None:
+    """`--again` runs an ended id once more, and says that its idempotency keys are new."""
+    run_id = new_id()
+    first = await cli("start", "completes", "--id", run_id, "--wait", "--json")
+    again = await cli("start", "completes", "--id", run_id, "--again", "--wait", "--json")
+    assert again.code == 0
+    assert again.json["run_id"] != first.json["run_id"]
+    assert "idempotency keys are new" in again.err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_again_while_it_runs_is_refused(cli: Cli) -> None:
+    """`--again` never puts a second run beside one that goes on."""
+    run_id = await waiting(cli)
+    ran = await cli("start", "waits", "--id", run_id, "--again")
+    assert ran.code == 2
+    assert "still goes on" in ran.err
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["waits for something else"], ["'waits'", "'waits for something else'"]),
+        (["waits", "--agent", "support"], ["'coder'", "'support'"]),
+        (["waits", "--workspace", "."], ["'none'", "marker"]),
+    ],
+)
+async def test_id_of_another_job_is_refused_and_both_are_shown(
+    cli: Cli, given: list[str], shown: list[str]
+) -> None:
+    """Another prompt, agent or workspace under a known id is refused, and both are shown."""
+    run_id = await waiting(cli)
+    ran = await cli("start", *given, "--id", run_id)
+    assert ran.code == 2
+    assert all(text in ran.err for text in shown), ran.err
+
+
+async def test_many_starts_at_once_make_one_run(cli: Cli, client: Client) -> None:
+    """Starting one id from many places at the same moment makes one run."""
+    run_id = new_id()
+    command = [sys.executable, str(ROOT / "starter.py"), "start", "waits", "--json", "--id", run_id]
+    started = [
+        await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    said = [json.loads((await each.communicate())[0]) for each in started]
+    assert sorted(each["how"] for each in said) == ["attached"] * 3 + ["started"]
+    assert len({each["run_id"] for each in said}) == 1
+    assert (await cli("cancel", run_id)).code == 0
+    await client.get_workflow_handle(run_id).terminate(reason="end of test")
+
+
+# ---- as a process
+
+
+@pytest.mark.usefixtures("worker")
+async def test_whole_command_as_a_process() -> None:
+    """The command as typed: text on stdout, exit code by outcome, no crash at the end."""
+    for _ in range(3):
+        code, out, err = await process("start", "limited", "--wait")
+        assert (code, out) == (6, DONE + "\n"), err
+        assert "\x1b" not in out + err
+
+
+@pytest.mark.usefixtures("worker")
+async def test_ctrl_c_leaves_the_run_going(cli: Cli) -> None:
+    """Ctrl-C while waiting ends the command with 130, says that the run goes on, no traceback."""
+    run_id = await waiting(cli)
+    waiter = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(ROOT / "starter.py"),
+        *("result", run_id, "--wait"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert waiter.stderr is not None
+    await waiter.stderr.readline()  # it is connected, and says where
+    waiter.send_signal(signal.SIGINT)
+    _, err = await waiter.communicate()
+    assert waiter.returncode == 130
+    assert b"Traceback" not in err
+    assert (await cli("status", run_id, "--json")).json["state"] == "running"
+
+
+@pytest.mark.usefixtures("worker")
+async def test_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
+    """`list | head -1` ends quietly."""
+    await cli("start", "completes", "--wait")
+    command = f"{sys.executable} {ROOT / 'starter.py'} list --json | head -c 1"
+    shell = await asyncio.create_subprocess_shell(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    _, err = await shell.communicate()
+    assert b"Traceback" not in err
+    assert b"Broken pipe" not in err
+
+
+@pytest.mark.usefixtures("queue")
+@pytest.mark.parametrize("no_color", [False, True])
+async def test_terminal_gets_colours_unless_no_color(*, no_color: bool) -> None:
+    """On a terminal errors are coloured; with NO_COLOR they are not."""
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm"} | ({"NO_COLOR": "1"} if no_color else {})
+    with os.fdopen(controller, "rb", buffering=0) as reader:
+        shown = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(ROOT / "starter.py"),
+            *("status", "nowhere"),
+            stdout=terminal,
+            stderr=terminal,
+            env=environment,
+        )
+        os.close(terminal)
+        text = await asyncio.to_thread(read_all, reader)
+        await shown.wait()
+    assert "error: Temporal knows no run 'nowhere'" in text
+    assert ("\x1b[1;31m" in text) is not no_color
+
+
+def test_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` teaches: every command shows an example."""
+    for command in ("start", "status", "spend", "cancel", "result", "list", "demo"):
+        assert starter.run([command, "--help"]) == 0
+        assert f"python starter.py {command}" in capsys.readouterr().out
+
+
+# ---- the pieces
+
+
+async def waiting(cli: Cli) -> str:
+    """Start a run that waits until it is stopped."""
+    run_id = new_id()
+    await cli("start", "waits", "--id", run_id)
+    await until_doing(cli, run_id, "12.1 bash")
+    return run_id
+
+
+async def until_doing(cli: Cli, run_id: str, what: str) -> None:
+    async with asyncio.timeout(20):
+        while (await cli("status", run_id, "--json")).json["doing"] != what:
+            pass
+
+
+async def until_trouble(cli: Cli, run_id: str) -> str:
+    async with asyncio.timeout(20):
+        while not (found := (await cli("status", run_id, "--json")).json["troubles"]):
+            pass
+    return str(found)
+
+
+async def process(*tokens: str) -> tuple[int | None, str, str]:
+    command = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(ROOT / "starter.py"),
+        *tokens,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await command.communicate()
+    return command.returncode, out.decode(), err.decode()
+
+
+def read_all(reader: IO[bytes]) -> str:
+    found = b""
+    try:
+        while part := reader.read(4096):
+            found += part
+    except OSError:  # so Linux says that the other end of a terminal is closed
+        pass
+    return found.decode()
