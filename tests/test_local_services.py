@@ -33,7 +33,13 @@ from onward.local_services import (
 )
 from onward.local_services.data_dir import held_folder
 from onward.local_services.temporal import RETENTION, SEARCH_ATTRIBUTES
-from onward.testing import ManagedProcess, ProcessFailed, clean_env, wait_until
+from onward.testing import (
+    ManagedProcess,
+    ProcessFailed,
+    WorkerProcess,
+    clean_env,
+    wait_until,
+)
 
 
 def listening(pid: int) -> set[tuple[str, int]]:
@@ -82,11 +88,14 @@ async def test_a_server_ends_with_its_block_when_that_fails() -> None:
     assert not psutil.pid_exists(pid)
 
 
-async def test_ports_stay_over_restarts_of_a_folder(tmp_path: Path) -> None:
+async def test_ports_stay_over_restarts_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The link to the UI, and what `starter.py` was told, stay true after a restart."""
+    monkeypatch.chdir(tmp_path)
     urls: set[str] = set()
     for _ in range(2):
-        async with redis_server(tmp_path) as server:
+        async with redis_server(Path("relative")) as server:
             urls.add(server.url)
     assert len(urls) == 1
 
@@ -161,6 +170,48 @@ async def test_servers_die_with_a_killed_starter(tmp_path: Path) -> None:
     pids: list[int] = json.loads(starter.output())
     await starter.kill()
     await wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 10)
+
+
+@pytest.mark.crash
+async def test_a_killed_worker_takes_its_servers_along_and_a_new_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    """`worker.py --local`: found while it lives, its folder its own, dead wholly, started again."""
+    data_dir = tmp_path / ".onward"
+    log = tmp_path / "log"
+    worker = await WorkerProcess.start({}, args=["--local"], log=log)  # its folder is ./.onward
+    await worker.ready()
+    found = read_local(data_dir)
+    assert found is not None
+    assert found.pid == worker.pid
+    second = await WorkerProcess.start({}, args=["--local"], log=tmp_path / "log2")
+    assert await second.wait(30) == 2
+    assert f"in use by process {worker.pid}" in second.output()
+    await worker.kill()
+    assert read_local(data_dir) is None
+    successor = await _started_when_free(log)
+    again = read_local(data_dir)
+    assert await successor.stop() == 0
+    assert again is not None
+    assert (again.temporal_address, again.redis_url) == (found.temporal_address, found.redis_url)
+    assert read_local(data_dir) is None
+
+
+async def _started_when_free(log: Path) -> WorkerProcess:
+    """Start `--local` again; the killed one's servers may still be ending."""
+
+    async def started() -> WorkerProcess | None:
+        worker = await WorkerProcess.start({}, args=["--local"], log=log)
+        try:
+            await worker.ready()
+        except ProcessFailed:
+            assert "in use by process" in worker.output()
+            return None
+        return worker
+
+    worker = await wait_until(started, 60)
+    assert worker is not None
+    return worker
 
 
 # ---- the data folder

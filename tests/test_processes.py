@@ -16,6 +16,7 @@ from onward.testing import (
     ManagedProcess,
     ProcessFailed,
     ServiceProcess,
+    TemporalServer,
     WorkerProcess,
     clean_env,
     tool_context,
@@ -203,6 +204,20 @@ async def test_a_worker_that_no_failpoint_killed_is_an_error(tmp_path: Path) -> 
 def test_the_worker_of_this_checkout_is_found() -> None:
     """Tests run the worker beside the package that they import."""
     assert worker_script().name == "worker.py"
+
+
+async def test_the_real_worker_gets_ready_and_ends(
+    temporal: TemporalServer, redis_url: str, tmp_path: Path
+) -> None:
+    """`ready()` is when it polls; SIGTERM ends it without an error."""
+    env = {
+        "TEMPORAL_ADDRESS": temporal.address,
+        "ONWARD_REDIS_URL": redis_url,
+        "ONWARD_TASK_QUEUE": "test-processes",
+    }
+    worker = await WorkerProcess.start(env, log=tmp_path / "worker.log")
+    await worker.ready()
+    assert await worker.stop() == 0
 
 
 async def test_a_service_that_does_not_start_says_why(tmp_path: Path) -> None:

@@ -28,7 +28,10 @@ def held_folder(data_dir: Path | None, name: str) -> Generator[HeldFolder]:
     None: a temporary folder, removed at the end. Raises UsageError where another process has it
     or it cannot be made.
     """
-    path = Path(tempfile.mkdtemp(prefix=f"onward-{name}-")) if data_dir is None else data_dir / name
+    if data_dir is None:
+        path = Path(tempfile.mkdtemp(prefix=f"onward-{name}-"))
+    else:
+        path = data_dir.absolute() / name  # the server runs in another folder than we do
     try:
         lock_fd = _lock(path)
         try:

@@ -9,7 +9,6 @@ See `onward/failpoints.py` for the points at which `FP` kills or pauses it.
 """
 
 import json
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,7 +63,10 @@ class WorkerProcess(ManagedProcess):
         `cwd`, by default the log's folder, is where it looks for `.env` and for the app's module:
         the checkout's own `.env` must not reach a test. Await `ready()` before using it.
         """
-        ours = {"PYTHONUNBUFFERED": "1", "TEMPORAL_CONFIG_FILE": os.devnull}
+        log.parent.mkdir(parents=True, exist_ok=True)
+        empty = log.with_suffix(".temporal.toml")  # in place of the one in the person's home
+        empty.touch()
+        ours = {"PYTHONUNBUFFERED": "1", "TEMPORAL_CONFIG_FILE": str(empty)}
         return await cls.spawn(
             [sys.executable, str(worker_script()), *args],
             log=log,
