@@ -230,7 +230,7 @@ async def test_as_a_process_it_serves_until_sigterm(tmp_path: Path) -> None:
         assert process.stdout
         async with asyncio.timeout(20):
             url = json.loads(await process.stdout.readline())["url"]
-        client = AsyncAnthropic(base_url=url, api_key="right", max_retries=0)
+        client: Any = AsyncAnthropic(base_url=url, api_key="right", max_retries=0)
         body = asking("refund")
         async with client.messages.stream(**body) as stream:
             assert (await stream.get_final_message()).stop_reason == "tool_use"

@@ -21,9 +21,9 @@ CONTENT = [
     {"type": "text", "text": "  "},
     {"type": "redacted_thinking", "data": "ZGF0YQ=="},
     HOLOGRAM,
-    {"type": "text", "text": "Both.", "new_field": {"a": 1}},
+    {"type": "text", "text": "Both."},
     {"type": "tool_use", "name": "refund", "input": {"order": "o-1", "amount": 1.0}},
-    {"type": "tool_use", "name": "refund", "input": {"order": "o-2", "amount": 2}},
+    {"type": "tool_use", "name": "refund", "input": {"order": "o-2"}, "new": {"a": 1}},
 ]
 TOOL_DEFINITION = {
     "name": "refund",
@@ -120,82 +120,83 @@ async def test_a_valid_second_step_is_accepted(api: ScriptedAPI) -> None:
     assert api.journal.violations() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "said", "break_it"),
-    [
-        ("unanswered_call", "`tool_use` ids were found", lambda b: results(b).pop()),
-        ("stray_result", "unexpected `tool_use_id`",
-         lambda b: results(b).append({**results(b)[0], "tool_use_id": "toolu_stray"})),
-        ("double_result", "each tool_use must have a single result",
-         lambda b: results(b).append(dict(results(b)[0]))),
-        ("unanswered_call", "without `tool_result` blocks immediately after",
-         lambda b: results(b).insert(0, {"type": "text", "text": "Here they are:"})),
-        ("unanswered_call", "in the next message",
-         lambda b: b["messages"].append({"role": "user", "content": [results(b).pop()]})),
-        ("empty_text", "must be non-empty",
-         lambda b: results(b).append({"type": "text", "text": ""})),
-        ("empty_text", "must contain non-whitespace text",
-         lambda b: assistant(b).insert(1, {"type": "text", "text": "  "})),
-        ("empty_text", "must be non-empty",
-         lambda b: change(results(b)[0], "content", [{"type": "text", "text": ""}])),
-        ("empty_text", "system: text content blocks", lambda b: change(b, "system.0.text", "")),
-        ("empty_content", "must have non-empty content",
-         lambda b: b["messages"].append({"role": "user", "content": []})),
-        ("empty_error", "content cannot be empty if `is_error` is true",
-         lambda b: results(b)[0].update(content="", is_error=True)),
-        ("thinking", "cannot be modified", lambda b: change(assistant(b)[0], "signature", "other")),
-        ("thinking", "cannot be modified", lambda b: assistant(b).pop(0)),
-        ("thinking", "cannot be modified", lambda b: assistant(b).insert(1, assistant(b).pop(0))),
-        ("altered", "not as sent", lambda b: change(assistant(b)[4], "input.amount", 1)),
-        ("altered", "not as sent",
-         lambda b: change(assistant(b)[4], "input", {"amount": 1.0, "order": "o-1"})),
-        ("altered", "not as sent", lambda b: assistant(b).pop(3)),
-        ("block_type", "Input tag 'hologram'", lambda b: change(assistant(b)[2], "note", "x")),
-        ("prefix", "bound to a different conversation (system ",
-         lambda b: change(b, "system.0.text", "You refuse refunds.")),
-        ("prefix", "(tools ", lambda b: change(b, "tools.0.description", "Refund it.")),
-        ("prefix", "(tools ",
-         lambda b: change(b, "tools.0.input_schema",
-                          dict(reversed(b["tools"][0]["input_schema"].items())))),
-        ("prefix", "(messages.0 ",
-         lambda b: change(b, "messages.0.content", "[script:refund] Refund o-1 and o-3.")),
-        ("unknown_key", "text.parsed_output: Extra inputs are not permitted",
-         lambda b: change(assistant(b)[3], "parsed_output", None)),
-        ("unknown_key", "tool_result.name: Extra inputs",
-         lambda b: change(results(b)[0], "name", "refund")),
-        ("unknown_key", "thinking.cache_control: Extra inputs",
-         lambda b: change(assistant(b)[0], "cache_control", {"type": "ephemeral"})),
-        ("unknown_key", "tools.0.custom.effect: Extra inputs",
-         lambda b: change(b, "tools.0.effect", "keyed")),
-        ("unknown_key", "messages.1.id: Extra inputs",
-         lambda b: change(b, "messages.1.id", "msg_01")),
-        ("unknown_key", "temperature: Extra inputs", lambda b: change(b, "temperature", 1.0)),
-        ("unknown_key", "top_p: Extra inputs", lambda b: change(b, "top_p", 1)),
-        ("unknown_key", "top_k: Extra inputs", lambda b: change(b, "top_k", 1)),
-        ("null", "tool_use.caller", lambda b: change(assistant(b)[4], "caller", None)),
-        ("block_type", "Input tag 'tool_use'", lambda b: results(b).append(assistant(b)[4])),
-        ("block_type", "Input tag 'document'", lambda b: assistant(b).append(
-            {"type": "document", "source": {"type": "text", "data": "x"}})),
-        ("citations", "not permitted in user messages", lambda b: results(b).append(
-            {"type": "text", "text": "x", "citations": [{"type": "char_location"}]})),
-        ("pattern", "tools.0.custom.name: String should match pattern",
-         lambda b: change(b, "tools.0.name", "re fund")),
-        ("tools", "Tool names must be unique", lambda b: b["tools"].append(TOOL_DEFINITION)),
-        ("breakpoints", "A maximum of 4 blocks with cache_control",
-         lambda b: [b.update(cache_control={"type": "ephemeral"})] + [
-             block.update(cache_control={"type": "ephemeral"})
-             for block in [*b["system"], *b["tools"], *results(b)]]),
-        ("prefill", "does not support assistant message prefill",
-         lambda b: b["messages"].append({"role": "assistant", "content": "The"})),
-        ("first_role", 'first message must use the "user" role',
-         lambda b: b["messages"].insert(0, {"role": "assistant", "content": "Hello."})),
-        ("role", "Unexpected role 'tool'", lambda b: change(b, "messages.2.role", "tool")),
-        ("missing", "max_tokens: Field required", lambda b: b.pop("max_tokens")),
-        ("missing", "model: Field required", lambda b: b.pop("model")),
-        ("missing", "messages: Field required", lambda b: b.pop("messages")),
-        ("missing", "tool_use.input: Field required", lambda b: assistant(b)[4].pop("input")),
-    ],
-)  # fmt: skip
+BROKEN: list[tuple[str, str, Callable[[Body], object]]] = [
+    ("unanswered_call", "`tool_use` ids were found", lambda b: results(b).pop()),
+    ("stray_result", "unexpected `tool_use_id`",
+     lambda b: results(b).append({**results(b)[0], "tool_use_id": "toolu_stray"})),
+    ("double_result", "each tool_use must have a single result",
+     lambda b: results(b).append(dict(results(b)[0]))),
+    ("unanswered_call", "without `tool_result` blocks immediately after",
+     lambda b: results(b).insert(0, {"type": "text", "text": "Here they are:"})),
+    ("unanswered_call", "in the next message",
+     lambda b: b["messages"].append({"role": "user", "content": [results(b).pop()]})),
+    ("empty_text", "must be non-empty",
+     lambda b: results(b).append({"type": "text", "text": ""})),
+    ("empty_text", "must contain non-whitespace text",
+     lambda b: assistant(b).insert(1, {"type": "text", "text": "  "})),
+    ("empty_text", "must be non-empty",
+     lambda b: change(results(b)[0], "content", [{"type": "text", "text": ""}])),
+    ("empty_text", "system: text content blocks", lambda b: change(b, "system.0.text", "")),
+    ("empty_content", "must have non-empty content",
+     lambda b: b["messages"].append({"role": "user", "content": []})),
+    ("empty_error", "content cannot be empty if `is_error` is true",
+     lambda b: results(b)[0].update(content="", is_error=True)),
+    ("thinking", "cannot be modified", lambda b: change(assistant(b)[0], "signature", "other")),
+    ("thinking", "cannot be modified", lambda b: assistant(b).pop(0)),
+    ("thinking", "cannot be modified", lambda b: assistant(b).insert(1, assistant(b).pop(0))),
+    ("altered", "not as sent", lambda b: change(assistant(b)[4], "input.amount", 1)),
+    ("altered", "not as sent",
+     lambda b: change(assistant(b)[4], "input", {"amount": 1.0, "order": "o-1"})),
+    ("altered", "not as sent", lambda b: assistant(b).pop(3)),
+    ("block_type", "Input tag 'hologram'", lambda b: change(assistant(b)[2], "note", "x")),
+    ("prefix", "bound to a different conversation (system ",
+     lambda b: change(b, "system.0.text", "You refuse refunds.")),
+    ("prefix", "(tools ", lambda b: change(b, "tools.0.description", "Refund it.")),
+    ("prefix", "(tools ",
+     lambda b: change(b, "tools.0.input_schema",
+                      dict(reversed(b["tools"][0]["input_schema"].items())))),
+    ("prefix", "(messages.0 ",
+     lambda b: [b["messages"][0].update(content="[script:refund] Refund o-1 and o-3."),
+                assistant(b).pop(2), assistant(b)[-1].pop("new")]),
+    ("unknown_key", "text.parsed_output: Extra inputs are not permitted",
+     lambda b: change(assistant(b)[3], "parsed_output", None)),
+    ("unknown_key", "tool_result.name: Extra inputs",
+     lambda b: change(results(b)[0], "name", "refund")),
+    ("unknown_key", "thinking.cache_control: Extra inputs",
+     lambda b: change(assistant(b)[0], "cache_control", {"type": "ephemeral"})),
+    ("unknown_key", "tools.0.custom.effect: Extra inputs",
+     lambda b: change(b, "tools.0.effect", "keyed")),
+    ("unknown_key", "messages.1.id: Extra inputs",
+     lambda b: change(b, "messages.1.id", "msg_01")),
+    ("unknown_key", "temperature: Extra inputs", lambda b: change(b, "temperature", 1.0)),
+    ("unknown_key", "top_p: Extra inputs", lambda b: change(b, "top_p", 1)),
+    ("unknown_key", "top_k: Extra inputs", lambda b: change(b, "top_k", 1)),
+    ("null", "tool_use.caller", lambda b: change(assistant(b)[4], "caller", None)),
+    ("block_type", "Input tag 'tool_use'", lambda b: results(b).append(assistant(b)[4])),
+    ("block_type", "Input tag 'document'", lambda b: assistant(b).append(
+        {"type": "document", "source": {"type": "text", "data": "x"}})),
+    ("citations", "not permitted in user messages", lambda b: results(b).append(
+        {"type": "text", "text": "x", "citations": [{"type": "char_location"}]})),
+    ("pattern", "tools.0.custom.name: String should match pattern",
+     lambda b: change(b, "tools.0.name", "re fund")),
+    ("tools", "Tool names must be unique", lambda b: b["tools"].append(TOOL_DEFINITION)),
+    ("breakpoints", "A maximum of 4 blocks with cache_control",
+     lambda b: [b.update(cache_control={"type": "ephemeral"})] + [
+         block.update(cache_control={"type": "ephemeral"})
+         for block in [*b["system"], *b["tools"], *results(b)]]),
+    ("prefill", "does not support assistant message prefill",
+     lambda b: b["messages"].append({"role": "assistant", "content": "The"})),
+    ("first_role", 'first message must use the "user" role',
+     lambda b: b["messages"].insert(0, {"role": "assistant", "content": "Hello."})),
+    ("role", "Unexpected role 'tool'", lambda b: change(b, "messages.2.role", "tool")),
+    ("missing", "max_tokens: Field required", lambda b: b.pop("max_tokens")),
+    ("missing", "model: Field required", lambda b: b.pop("model")),
+    ("missing", "messages: Field required", lambda b: b.pop("messages")),
+    ("missing", "tool_use.input: Field required", lambda b: assistant(b)[4].pop("input")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "said", "break_it"), BROKEN)
 async def test_a_broken_request_is_refused_and_named(
     api: ScriptedAPI, name: str, said: str, break_it: Callable[[Body], object]
 ) -> None:
@@ -206,22 +207,22 @@ async def test_a_broken_request_is_refused_and_named(
     error = reply.json()["error"]
     assert reply.status_code == 400, reply.text
     assert error["type"] == "invalid_request_error"
-    assert name in last_entry(api).violations
-    assert said in error["message"] or len(last_entry(api).violations) > 1
+    assert said in error["message"]
+    assert last_entry(api).violations[0] == name
 
 
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        lambda b: b.update(max_tokens=2000),
-        lambda b: change(b, "tools.0.cache_control", {"type": "ephemeral"}),
-        lambda b: change(b, "messages.1.content.4.cache_control", {"type": "ephemeral"}),
-        lambda b: change(b, "tools.0", dict(reversed(b["tools"][0].items()))),
-        lambda b: results(b).append({"type": "text", "text": "Go on."}),
-        lambda b: results(b).reverse(),
-        lambda b: change(b, "messages.2.content.0.content", "another result"),
-    ],
-)
+HARMLESS: list[Callable[[Body], object]] = [
+    lambda b: b.update(max_tokens=2000),
+    lambda b: change(b, "tools.0.cache_control", {"type": "ephemeral"}),
+    lambda b: change(b, "messages.1.content.4.cache_control", {"type": "ephemeral"}),
+    lambda b: change(b, "tools.0", dict(reversed(b["tools"][0].items()))),
+    lambda b: results(b).append({"type": "text", "text": "Go on."}),
+    lambda b: results(b).reverse(),
+    lambda b: change(b, "messages.2.content.0.content", "another result"),
+]
+
+
+@pytest.mark.parametrize("harmless", HARMLESS)
 async def test_what_the_api_allows_is_allowed(
     api: ScriptedAPI, harmless: Callable[[Body], object]
 ) -> None:

@@ -36,6 +36,7 @@ FAULTS = {
     "early_end": Fault(end_without_stop=True, after_events=6),
     "no_stop": Fault(end_without_stop=True),
     "cut": Fault(cut=True, after_events=5),
+    "reset": Fault(cut=True, after_events=0),
     "stall": Fault(stall_s=30, after_events=4),
     "hold": Fault(hold_s=30),
     "short_hold": Fault(hold_s=0.05),
@@ -45,9 +46,9 @@ FAULTS = {
 }
 
 
-def asking(script: str) -> dict[str, Any]:
+def asking(script: str, *, max_tokens: int = 1000) -> dict[str, Any]:
     first = {"role": "user", "content": f"[script:{script}] Please."}
-    return {"model": "claude-test", "max_tokens": 1000, "messages": [first]}
+    return {"model": "claude-test", "max_tokens": max_tokens, "messages": [first]}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -61,7 +62,7 @@ async def api() -> AsyncGenerator[ScriptedAPI]:
         yield running
 
 
-def client(api: ScriptedAPI, *, read_s: float = 5) -> AsyncAnthropic:
+def client(api: ScriptedAPI, *, read_s: float = 5) -> Any:
     return AsyncAnthropic(base_url=api.url, api_key="any", max_retries=0, timeout=read_s)
 
 
@@ -123,7 +124,7 @@ async def test_a_clean_end_before_message_stop_raises_nothing(
     api: ScriptedAPI, script: str
 ) -> None:
     """The SDK hands over a partial message: a client must ask for `message_stop` itself."""
-    raw = await client(api).messages.create(**asking(script), stream=True)
+    raw: Any = await client(api).messages.create(**asking(script), stream=True)
     seen = [event.type async for event in raw]
     assert "message_stop" not in seen
     assert not api.journal[-1].complete
@@ -133,7 +134,7 @@ async def test_the_sdk_hands_over_half_a_message_when_the_stream_ends_early(
     api: ScriptedAPI,
 ) -> None:
     """Trap 1 of the streaming API, so that our own guard against it is tested by it."""
-    body = {**asking("early_end"), "max_tokens": 999}
+    body = asking("early_end", max_tokens=999)
     async with client(api).messages.stream(**body) as stream:
         assert (await stream.get_final_message()).stop_reason is None
 
@@ -143,6 +144,13 @@ async def test_a_cut_connection_is_no_error_of_the_sdk(api: ScriptedAPI) -> None
     with pytest.raises(httpx2.RemoteProtocolError):
         await final(api, "cut")
     assert api.journal[-1].outcome == "200, then the connection was cut"
+
+
+async def test_a_connection_reset_before_any_byte_is_the_sdks_error(api: ScriptedAPI) -> None:
+    """Unlike a cut in mid-stream it comes as `APIConnectionError`; the request was counted."""
+    with pytest.raises(anthropic.APIConnectionError):
+        await final(api, "reset")
+    assert api.journal[-1].outcome == "cut before any byte"
 
 
 async def test_a_stall_is_the_transports_timeout(api: ScriptedAPI) -> None:
@@ -180,6 +188,6 @@ async def test_a_fault_may_last_for_ever(api: ScriptedAPI) -> None:
 @pytest.mark.parametrize("script", ["cut", "early_end", "stall"])
 async def test_stream_faults_break_a_whole_reply_too(api: ScriptedAPI, script: str) -> None:
     """Without streaming the same script breaks the JSON body."""
-    body = {**asking(script), "max_tokens": 998}
+    body = asking(script, max_tokens=998)
     with pytest.raises((httpx2.TransportError, json.JSONDecodeError, anthropic.APIError)):
         await client(api, read_s=0.3).messages.create(**body)

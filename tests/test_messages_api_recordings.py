@@ -12,6 +12,8 @@ import pytest_asyncio
 from anthropic import AsyncAnthropic
 
 from onward.testing.messages_api import Script, ScriptedAPI, Step
+from onward.testing.messages_api.checks import check
+from onward.testing.messages_api.memory import Memory
 from onward.testing.messages_api.stream import decode, encode, events, fold, split
 
 CASSETTES = Path(os.environ.get("ONWARD_CASSETTES", "/work/shared/cassettes"))
@@ -113,8 +115,9 @@ async def test_every_kind_of_block_arrives_as_scripted_streamed_or_not(
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_sdk_reads_our_stream(api: ScriptedAPI, kind: str) -> None:
     """The events parse with the real client, unknown blocks included."""
-    client = AsyncAnthropic(base_url=api.url, api_key="any", max_retries=0)
-    seen = [event.type async for event in await client.messages.create(**asking(kind, stream=True))]
+    client: Any = AsyncAnthropic(base_url=api.url, api_key="any", max_retries=0)
+    stream = await client.messages.create(**asking(kind, stream=True))
+    seen = [event.type async for event in stream]
     assert seen[0] == "message_start"
     assert seen[-1] == "message_stop"
 
@@ -124,6 +127,45 @@ def test_recorded_text_is_split_without_losing_a_byte() -> None:
     text = 'event: ping\ndata: {"type":"ping"}\n\n: a comment\n\ndata: {"type":"x"}'
     assert b"".join(split(text)).decode() == text
     assert len(split(text)) == 3
+
+
+async def test_a_recorded_stream_that_nobody_can_fold_is_still_replayed() -> None:
+    """A delta of a later time is sent as it is, and the turn after it is not held against it."""
+    holograms: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "msg_1", "content": [], "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "hologram_delta"}},
+        {"type": "message_stop"},
+    ]
+    sse = b"".join(map(encode, holograms)).decode()
+    steps = [Step(content=KINDS["text"]), Step(recording={"sse": sse}), Step(content=[])]
+    async with ScriptedAPI({"later": Script(steps=steps)}) as api:
+        body = asking("later", stream=True)
+        said = KINDS["text"]
+        for step in range(3):
+            reply = await post(api, body)
+            assert step != 1 or reply.text == sse
+            body["messages"] += [
+                {"role": "assistant", "content": said},
+                {"role": "user", "content": "Go on."},
+            ]
+            said = [{"type": "text", "text": "What I made of it."}]
+        assert api.journal.violations() == []
+
+
+@pytest.mark.skipif(not FILES, reason="the recorded traffic is not part of this checkout")
+@pytest.mark.parametrize("number", range(len(FILES)))
+async def test_a_recorded_request_is_accepted(number: int) -> None:
+    """The checks are no stricter than the API: it took these, but for what was legal then."""
+    recorded: dict[str, Any] = json.loads(FILES[number].read_text())
+    body: dict[str, Any] | None = recorded["request"]["body"]
+    if body is None or "max_tokens" not in body or recorded["response"]["status"] != 200:
+        pytest.skip("no request to /v1/messages that the API took")
+    for name in ("temperature", "top_p", "top_k"):
+        body.pop(name, None)
+    if body["messages"][-1]["role"] == "assistant":
+        pytest.skip("a prefilled reply")
+    assert check(body, Memory().conversation("any")) == []
 
 
 @pytest.mark.skipif(not FILES, reason="the recorded traffic is not part of this checkout")

@@ -90,7 +90,7 @@ def _call(where: str, block: Object) -> Iterator[Violation]:
         if not re.fullmatch(pattern, str(block.get(name, ""))):
             message = f"{where}.{name}: String should match pattern '{pattern}'"
             yield Violation("pattern", message)
-    if not is_object(block.get("input")):
+    if not is_object(block.get("input", {})):
         yield Violation("input", f"{where}.input: Input should be a valid dictionary")
 
 

@@ -241,7 +241,7 @@ def _unchanged(body: Object, conversation: Conversation) -> Iterator[Violation]:
         return
     pairs = zip(messages_of(body), prefix_digests(body), strict=False)
     for index, (message, digest) in enumerate(pairs):
-        if role_of(message) != "assistant":
+        if role_of(message) != "assistant" or digest in conversation.unreadable:
             continue
         sent = conversation.replies.get(digest)
         if sent is None:

@@ -89,9 +89,11 @@ class Delivery:
     ) -> web.StreamResponse:
         fault, entry = self._fault, self._entry
         response = web.StreamResponse(headers=self._headers(content_type))
-        entry.status = _OK
         breaks = bool(fault.stream_error or fault.end_without_stop or fault.cut)
         last = self._breaking_point(len(chunks)) if breaks or fault.stall_s else len(chunks)
+        if fault.cut and last == 0:
+            return self._cut(response, "cut before any byte")
+        entry.status = _OK
         await response.prepare(self._request)
         for index, chunk in enumerate(chunks):
             if index == last:
@@ -116,16 +118,19 @@ class Delivery:
     async def _break(self, response: web.StreamResponse, *, stream: bool) -> web.StreamResponse:
         entry, fault = self._entry, self._fault
         if fault.cut:
-            entry.outcome = "200, then the connection was cut"
-            if transport := self._request.transport:
-                transport.abort()
-            return response
+            return self._cut(response, "200, then the connection was cut")
         if fault.stream_error and stream:
             error = {"type": fault.stream_error, "message": self._words(fault.stream_error)}
             await response.write(encode({"type": "error", "error": error}))
         await response.write_eof()
         what = f"an error event {fault.stream_error}" if fault.stream_error else "a clean end"
         entry.outcome = f"200, then {what}"
+        return response
+
+    def _cut(self, response: web.StreamResponse, outcome: str) -> web.StreamResponse:
+        self._entry.outcome = outcome
+        if transport := self._request.transport:
+            transport.abort()
         return response
 
     @staticmethod

@@ -59,21 +59,25 @@ class Conversation:
     """By digest of the request that each answered."""
     blocks: set[str] = field(default_factory=set[str])
     """Canonical text of every block that was sent."""
+    unreadable: set[str] = field(default_factory=set[str])
+    """Digests of requests answered by recordings that this server cannot fold."""
     parts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """The latest request, named part by part, to say what a later one changed."""
 
     @property
     def begun(self) -> bool:
         """Something was sent; until then, a client may bring a past of its own."""
-        return bool(self.replies)
+        return bool(self.replies or self.unreadable)
 
     def replied(self, body: Object, message: Object | None) -> None:
-        """Remember the reply to a request. None: it cannot be checked, and is not asked for."""
+        """Remember the reply to a request. None: it was sent, but cannot be compared later."""
         if not self.begun:
             self._believe_past(body)
         self.parts = list(parts_of(body))
-        if message is not None:
-            digest = list(prefix_digests(body))[-1]
+        digest = list(prefix_digests(body))[-1]
+        if message is None:
+            self.unreadable.add(digest)
+        else:
             self._keep(digest, blocks_of(message), message.get("stop_reason"))
 
     def is_of_another(self, blocks: Sequence[Object]) -> bool:

@@ -60,11 +60,14 @@ class Fault(_Part):
     end_without_stop: bool = False
     """The stream ends cleanly before `message_stop`."""
     cut: bool = False
-    """The connection is aborted in mid-stream."""
+    """The connection is aborted in mid-stream; with `after_events` 0 before any byte."""
     stall_s: Seconds = 0
     """Silence in mid-stream, after which the reply goes on."""
     after_events: Count | None = None
-    """Events that are still sent; None: all but `message_stop`, or 3 before an error event."""
+    """Events that are still sent; None: all but `message_stop`, or 3 before an error event.
+
+    A reply without streaming counts as two events, the halves of its body.
+    """
     hold_s: Seconds = 0
     """Silence before the first byte."""
     broken_json: bool = False
