@@ -20,7 +20,7 @@ import psutil
 import onward
 from onward.managed_process import ManagedProcess, ProcessFailed, clean_env, wait_until
 
-READY_DEADLINE_S = 30.0
+READY_DEADLINE_S = 60.0
 """Until a worker polls; importing its libraries takes seconds on a busy machine."""
 
 __all__ = [
@@ -46,6 +46,14 @@ def worker_script() -> Path:
     raise FileNotFoundError(f"no worker.py at {' or '.join(map(str, places))}")
 
 
+def worker_env(env: Mapping[str, str], log: Path) -> dict[str, str]:
+    """Whole environment of a worker that logs to `log`: `env`, and nobody else's settings."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    empty = log.with_suffix(".temporal.toml")  # in place of the one in the person's home
+    empty.touch()
+    return clean_env({"PYTHONUNBUFFERED": "1", "TEMPORAL_CONFIG_FILE": str(empty), **env})
+
+
 class WorkerProcess(ManagedProcess):
     """A running `worker.py`."""
 
@@ -63,14 +71,10 @@ class WorkerProcess(ManagedProcess):
         `cwd`, by default the log's folder, is where it looks for `.env` and for the app's module:
         the checkout's own `.env` must not reach a test. Await `ready()` before using it.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
-        empty = log.with_suffix(".temporal.toml")  # in place of the one in the person's home
-        empty.touch()
-        ours = {"PYTHONUNBUFFERED": "1", "TEMPORAL_CONFIG_FILE": str(empty)}
         return await cls.spawn(
             [sys.executable, str(worker_script()), *args],
             log=log,
-            env=clean_env({**ours, **env}),
+            env=worker_env(env, log),
             cwd=cwd or log.parent,
         )
 
