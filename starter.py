@@ -6,12 +6,13 @@ command runs, so that help and a mistyped option answer at once.
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 if TYPE_CHECKING:
     from onward.console import Output
@@ -26,6 +27,13 @@ def _version() -> str:
     return f"onward {version('onward')}"
 
 
+def _no_option(_type: object, prompt: str | None) -> None:
+    # A lone `-` is standard input and "- first, …" a list, but `--wiat` a slip of the fingers:
+    # taken for a prompt it would start a run that costs money.
+    if prompt is not None and re.fullmatch(r"-\S+", prompt):
+        raise ValueError(f"unknown option {prompt!r}")
+
+
 app = App(
     name="starter.py",
     help=(
@@ -37,7 +45,8 @@ app = App(
     version=_version,
     default_parameter=Parameter(negative=""),
     result_action="return_value",
-    help_on_error=False,
+    exit_on_error=False,
+    print_error=False,
 )
 
 RunId = Annotated[str, Parameter(name="RUN")]
@@ -46,7 +55,9 @@ AsJson = Annotated[bool, Parameter(name="--json")]
 
 @app.command
 def start(
-    prompt: str | None = None,
+    prompt: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, validator=_no_option)
+    ] = None,
     /,
     *,
     file: Path | None = None,
@@ -270,10 +281,21 @@ def run(tokens: Sequence[str]) -> int:
     """Run one command line to its exit code."""
     try:
         return int(app(tokens) or 0)
-    except SystemExit as stop:  # the parser's own way to end: 2 for what it cannot understand
+    except CycloptsError as error:
+        print(f"error: {_said(error)}", file=sys.stderr)
+        return 2
+    except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1
     except KeyboardInterrupt:
         return 130
+
+
+def _said(error: CycloptsError) -> str:
+    command = " ".join(("starter.py", *(error.command_chain or ())))
+    hint = f"`{command} --help` shows what is possible"
+    if isinstance(error, UnusedCliTokensError):
+        hint = f"Put a prompt or an id of several words in quotes; {hint}"
+    return f"{str(error).strip().rstrip('.')}. {hint}"
 
 
 def main() -> NoReturn:

@@ -326,9 +326,8 @@ async def _show_ended(session: Session, run: Run) -> int:
         out.json(result_document(run, done))
     elif found.text:
         out.result(found.text)
-    out.say(
-        f"{found.outcome}: {count(found.steps, 'step')}, {spend_line(found.spend, complete=done.spend_complete)}"
-    )
+    cost = spend_line(found.spend, complete=done.spend_complete)
+    out.say(f"{found.outcome}: {count(found.steps, 'step')}, {cost}")
     if found.detail:
         out.say(found.detail)
     if found.in_doubt:

@@ -41,7 +41,7 @@ def read_prompt(argument: str | None, file: Path | None) -> str:
             )
         case str(), Path():
             raise UsageError(
-                f"a prompt is given twice: as an argument and as --file {str(file)!r}. Leave one out"
+                f"two prompts are given: an argument, and --file {str(file)!r}. Leave one out"
             )
         case None, Path():
             return checked_prompt(_decoded(_read_file(file), f"the file {str(file)!r}"))
@@ -72,7 +72,7 @@ def checked_prompt(prompt: str) -> str:
             f"the prompt is not valid Unicode text: {prompt[error.start]!r} at character "
             f"{error.start} (half of a character, or bytes in another encoding). Give it as UTF-8"
         ) from error
-    _check_size(size, _json_bytes(prompt))
+    _check_size(size, json_bytes(prompt))
     return prompt
 
 
@@ -153,12 +153,13 @@ def _check_size(size: int, json_size: int) -> None:
         return
     as_json = "" if size > MAX_PROMPT_BYTES else f" ({json_size:,} as JSON)"
     raise UsageError(
-        f"the prompt has {size:,} bytes{as_json}; at most {MAX_PROMPT_BYTES:,} can be sent. Put the "
-        "long part into a file in the workspace and name that file in the prompt"
+        f"the prompt has {size:,} bytes{as_json}; at most {MAX_PROMPT_BYTES:,} can be sent. Put "
+        "the long part into a file in the workspace and name that file in the prompt"
     )
 
 
-def _json_bytes(text: str) -> int:
+def json_bytes(text: str) -> int:
+    """Bytes of the text as JSON, where quotes, line ends and control characters take more."""
     escaped = sum(text.count(c) for c in '"\\\n\r\t\b\f')
     others = sum(text.count(chr(code)) for code in range(0x20) if chr(code) not in "\n\r\t\b\f")
     return len(text.encode()) + escaped + 5 * others

@@ -365,10 +365,10 @@ async def test_many_starts_at_once_make_one_run(cli: Cli, client: Client) -> Non
     run_id = new_id()
     command = [sys.executable, str(ROOT / "starter.py"), "start", "waits", "--json", "--id", run_id]
     started = [
-        await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) for _ in range(4)
+        await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) for _ in range(3)
     ]
     said = [json.loads((await each.communicate())[0]) for each in started]
-    assert sorted(each["how"] for each in said) == ["attached"] * 3 + ["started"]
+    assert sorted(each["how"] for each in said) == ["attached"] * 2 + ["started"]
     assert len({each["run_id"] for each in said}) == 1
     assert (await cli("cancel", run_id)).code == 0
     await client.get_workflow_handle(run_id).terminate(reason="end of test")
@@ -380,10 +380,9 @@ async def test_many_starts_at_once_make_one_run(cli: Cli, client: Client) -> Non
 @pytest.mark.usefixtures("worker")
 async def test_whole_command_as_a_process() -> None:
     """The command as typed: text on stdout, exit code by outcome, no crash at the end."""
-    for _ in range(3):
-        code, out, err = await process("start", "limited", "--wait")
-        assert (code, out) == (6, DONE + "\n"), err
-        assert "\x1b" not in out + err
+    code, out, err = await process("start", "limited", "--wait")
+    assert (code, out) == (6, DONE + "\n"), err
+    assert "\x1b" not in out + err
 
 
 @pytest.mark.usefixtures("worker")
