@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, get_type_hints
 
 import httpx2
@@ -12,6 +12,9 @@ from anthropic import types
 from anthropic.types import beta
 
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
+from onward.testing.messages_api.checks import check
+from onward.testing.messages_api.literal_json import is_array, is_object, parse_body
+from onward.testing.messages_api.memory import Memory
 from onward.testing.messages_api.shapes import BLOCKS, TOOL, TOP_LEVEL
 
 Body = dict[str, Any]
@@ -279,6 +282,12 @@ async def test_a_paused_turn_goes_back_as_the_last_message(api: ScriptedAPI) -> 
         (b"[]", "expected an object"),
         (b'{"messages": [7], "model": 1, "max_tokens": "x"}', "max_tokens: Input should be"),
         (b'{"messages": {}, "model": "claude-test", "max_tokens": 1}', "a valid list"),
+        (b'{"tools": 7, "model": "claude-test", "max_tokens": 1}', "messages: Field required"),
+        (
+            b'{"system": [7], "messages": [{}], "model": "claude-test", "max_tokens": 1}',
+            "valid dictionary",
+        ),
+        (b'{"messages": [{"role": "user", "content": [{"type": []}]}], "max_tokens": 1}', "model:"),
         (b'{"messages": [], "model": "claude-test", "max_tokens": 1}', "at least one message"),
     ],
 )
@@ -318,6 +327,27 @@ async def test_a_body_above_32_mb_is_a_413(api: ScriptedAPI) -> None:
     assert reply.status_code == 413
     assert reply.json()["error"]["type"] == "request_too_large"
     assert last_entry(api).body == ""
+
+
+async def test_no_malformed_request_breaks_the_checks(api: ScriptedAPI) -> None:
+    """Each value of a valid request, replaced by every other type, is judged, not crashed on."""
+    valid = await second_step(api)
+    scalars: list[Any] = [None, 7, 1.5, True, "", "x"]
+    strange = [*scalars, [], [7], [[]], [{}], {}, {"type": "text"}, {"type": []}]
+    for path in list(_paths(valid)):
+        for value in strange:
+            body = copy.deepcopy(valid)
+            change(body, path, value)
+            check(parse_body(json.dumps(body).encode()), Memory().conversation("any"))
+
+
+def _paths(value: Any, at: str = "") -> Iterator[str]:
+    keys: Any = value if is_object(value) else range(len(value))
+    for key in keys:
+        yield f"{at}{key}"
+        inner = value[key]
+        if is_object(inner) or is_array(inner):
+            yield from _paths(inner, f"{at}{key}.")
 
 
 def test_our_table_of_fields_is_the_sdks() -> None:

@@ -40,22 +40,12 @@ def block_violations(at: str, block: Object, role: str) -> Iterator[Violation]:
         yield from _result(where, content)
 
 
-def tool_violations(tools: object) -> Iterator[Violation]:
+def tool_violations(tools: list[Object]) -> Iterator[Violation]:
     """Yield what is wrong with a request's tool definitions."""
-    if tools is None:
-        return
-    if not is_array(tools):
-        yield Violation("tools", "tools: Input should be a valid list")
-        return
-    names: list[str] = []
     for index, tool in enumerate(tools):
-        if not is_object(tool):
-            yield Violation("tools", f"tools.{index}: Input should be a valid dictionary")
-        elif tool.get("type") in (None, "custom"):
+        if tool.get("type") in (None, "custom"):
             yield from _tool(f"tools.{index}.custom", tool)
-            names.append(str(tool.get("name")))
-        else:
-            names.append(str(tool.get("name", index)))
+    names = [str(tool.get("name", index)) for index, tool in enumerate(tools)]
     if len(set(names)) < len(names):
         yield Violation("tools", "tools: Tool names must be unique.")
 
@@ -97,11 +87,7 @@ def _call(where: str, block: Object) -> Iterator[Violation]:
 def _result(where: str, content: object) -> Iterator[Violation]:
     if is_array(content):
         for index, inner in enumerate(content):
-            at = f"{where}.content.{index}"
-            if is_object(inner):
-                yield from block_violations(at, inner, "result")
-            else:
-                yield Violation("content", f"{at}: Input should be a valid dictionary")
+            yield from block_violations(f"{where}.content.{index}", inner, "result")
     elif content is not None and not isinstance(content, str):
         yield Violation("content", f"{where}.content: Input should be a valid string")
 

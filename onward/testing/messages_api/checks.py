@@ -16,14 +16,8 @@ from onward.testing.messages_api.memory import (
     prefix_digests,
 )
 from onward.testing.messages_api.refusals import Violation
-from onward.testing.messages_api.shapes import (
-    BLOCKS,
-    MAX_BREAKPOINTS,
-    MESSAGE,
-    REQUIRED,
-    ROLES,
-    TOP_LEVEL,
-)
+from onward.testing.messages_api.request_shape import shape_violations
+from onward.testing.messages_api.shapes import BLOCKS, MAX_BREAKPOINTS
 from onward.testing.messages_api.turns import (
     blocks_of,
     calls_of,
@@ -35,11 +29,10 @@ from onward.testing.messages_api.turns import (
 
 def check(body: Object, conversation: Conversation) -> list[Violation]:
     """Return everything that is wrong with a request, the gravest first; empty: accepted."""
-    shape = [*_top_level(body), *_message_shapes(body)]
-    if shape:
-        return shape  # what follows relies on it
+    if malformed := list(shape_violations(body)):
+        return malformed  # what follows relies on it
     return [
-        *tool_violations(body.get("tools")),
+        *tool_violations(body.get("tools") or []),
         *_blocks(body, conversation),
         *_empty(body),
         *_pairing(messages_of(body)),
@@ -47,55 +40,6 @@ def check(body: Object, conversation: Conversation) -> list[Violation]:
         *_end(body, conversation),
         *_unchanged(body, conversation),
     ]
-
-
-def _top_level(body: Object) -> Iterator[Violation]:
-    for name in REQUIRED:
-        if body.get(name) is None:
-            yield Violation("missing", f"{name}: Field required")
-    for name in body.keys() - TOP_LEVEL:
-        yield Violation("unknown_key", f"{name}: Extra inputs are not permitted")
-    max_tokens = body.get("max_tokens", 0)
-    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
-        yield Violation("max_tokens", "max_tokens: Input should be a valid integer")
-    if not isinstance(body.get("model", ""), str):
-        yield Violation("model", "model: Input should be a valid string")
-    if not isinstance(body.get("system", ""), str) and not is_array(body["system"]):
-        yield Violation("system", "system: Input should be a valid list")
-
-
-def _message_shapes(body: Object) -> Iterator[Violation]:
-    messages: object = body.get("messages")
-    if messages is None:
-        return
-    if not is_array(messages):
-        yield Violation("messages", "messages: Input should be a valid list")
-        return
-    if not messages:
-        yield Violation("messages", "messages: at least one message is required")
-    for index, message in enumerate(messages):
-        yield from _message_shape(f"messages.{index}", message)
-    if messages and is_object(messages[0]) and role_of(messages[0]) != "user":
-        yield Violation("first_role", 'messages: first message must use the "user" role')
-
-
-def _message_shape(at: str, message: object) -> Iterator[Violation]:
-    if not is_object(message):
-        yield Violation("messages", f"{at}: Input should be a valid dictionary")
-        return
-    for name in message.keys() - MESSAGE:
-        yield Violation("unknown_key", f"{at}.{name}: Extra inputs are not permitted")
-    if role_of(message) not in ROLES:
-        yield Violation(
-            "role",
-            f"messages: Unexpected role {role_of(message)!r}. "
-            'Allowed roles are "user" or "assistant".',
-        )
-    content: object = message.get("content")
-    if not isinstance(content, str) and not is_array(content):
-        yield Violation("content", f"{at}.content: Field required or not a list")
-    elif is_array(content) and not all(is_object(block) for block in content):
-        yield Violation("content", f"{at}.content: Input should be a valid dictionary")
 
 
 def _blocks(body: Object, conversation: Conversation) -> Iterator[Violation]:
