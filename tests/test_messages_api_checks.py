@@ -332,8 +332,8 @@ async def test_a_body_above_32_mb_is_a_413(api: ScriptedAPI) -> None:
 async def test_no_malformed_request_breaks_the_checks(api: ScriptedAPI) -> None:
     """Each value of a valid request, replaced by every other type, is judged, not crashed on."""
     valid = await second_step(api)
-    scalars: list[Any] = [None, 7, 1.5, True, "", "x"]
-    strange = [*scalars, [], [7], [[]], [{}], {}, {"type": "text"}, {"type": []}]
+    strange: list[Any] = [None, 7, 1.5, True, "", "x", [], [7], [[]], [{}], {}]
+    strange += [{"type": "text"}, {"type": []}]
     for path in list(_paths(valid)):
         for value in strange:
             body = copy.deepcopy(valid)
