@@ -11,7 +11,11 @@ from onward.identity import fingerprint, idempotency_key, run_key
 
 RUN = "0191d8a0-0000-7000-8000-000000000000"
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
