@@ -13,7 +13,7 @@ import pytest
 from onward.managed_process import ManagedProcess, clean_env
 from onward.testing.processes import worker_script
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(280)
 
 _TRACE = "DEMO_TEST_TRACE"
 """An environment variable that every process of the demo inherits, to find those left over."""
@@ -66,7 +66,7 @@ async def test_an_impossible_option_is_refused_before_anything_starts(tmp_path: 
 
 async def _demo(folder: Path, *options: str) -> tuple[int, str]:
     demo = await _start(folder, *options)
-    status = await demo.wait(150)
+    status = await demo.wait(260)
     return status, demo.output()
 
 

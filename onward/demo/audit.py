@@ -151,22 +151,25 @@ def _kill_problems(evidence: Evidence) -> Iterator[str]:
         if resumed is None:
             yield f"pid {kill.pid}, {kill.where}: nobody went on"
         if evidence.activities is not None and kill.kill.place != "between":
-            yield from _attempt_problems(kill, evidence.activities)
+            yield from _attempt_problems(kill, evidence)
 
 
-def _attempt_problems(struck: Struck, activities: Sequence[Activity]) -> Iterator[str]:
-    """What a kill interrupted must have been done by another worker, as a later attempt."""
+def interrupted(struck: Struck, evidence: Evidence) -> Activity | None:
+    """Return the activity that a kill struck, as history has it; None: it struck none."""
+    if struck.kill.place == "between":
+        return None
     claude = struck.kill.place == "claude"
-    found = [
-        activity
-        for activity in activities
-        if activity.step == str(struck.step)
-        and (activity.type == CALL_CLAUDE if claude else activity.call == f"{struck.step}.1")
-    ]
-    if not any(
-        activity.attempt > 1 and activity.identity.partition("@")[0] != str(struck.pid)
-        for activity in found
-    ):
+    of_step = [item for item in evidence.activities or () if item.step == str(struck.step)]
+    for activity in of_step:
+        if activity.type == CALL_CLAUDE if claude else activity.call == f"{struck.step}.1":
+            return activity
+    return None
+
+
+def _attempt_problems(struck: Struck, evidence: Evidence) -> Iterator[str]:
+    """What a kill interrupted must have been done by another worker, as a later attempt."""
+    found = interrupted(struck, evidence)
+    if found is None or found.attempt < 2 or found.identity.startswith(f"{struck.pid}@"):  # noqa: PLR2004
         yield f"{struck.where}: no second attempt by another worker in history, only {found}"
 
 

@@ -8,6 +8,7 @@ process (SIGSTOP), looks whether it really is between two steps, and if not lets
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -16,11 +17,12 @@ from onward.demo.outside import ClaudeRequests, Payments
 from onward.demo.script import Kill
 from onward.managed_process import ManagedProcess, ProcessFailed
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """How long the killer waits for a planned place before it says that the place never came."""
 _LOOK_S = 0.01
 _GLANCE_S = 0.001
 """Between two steps there is little time."""
+_STOP_S = 3.0
 _SETTLE_S = 0.025
 """Until whoever receives what a stopped process had sent has written it down."""
 
@@ -71,8 +73,8 @@ class Killer:
     async def hunt(self) -> None:
         """Carry the plan out.
 
-        Raises TimeoutError where a place does not come in a minute, and ProcessFailed, with the end
-        of the log, where a process ends by itself.
+        Raises TimeoutError where a place does not come in two minutes, and ProcessFailed, with the
+        end of the log, where a process ends by itself.
         """
         process = await self._next()
         for kill in self._plan:
@@ -84,9 +86,10 @@ class Killer:
             process = await self._next()
 
     async def stop(self) -> None:
-        """End the process that is alive, at once if it does not want to."""
+        """End the process that is alive; a worker in the middle of a step gets three seconds."""
         if self.process is not None and self.process.returncode is None:
-            await self.process.stop()
+            with suppress(ProcessFailed):  # it ended by itself at that very moment
+                await self.process.stop(_STOP_S)
 
     async def _next(self) -> ManagedProcess:
         self.process = await self._prey.start()

@@ -6,7 +6,7 @@ from typing import Any
 
 from onward.demo import audit
 from onward.demo.audit import Evidence
-
+from onward.demo.killer import Struck
 
 _SHOWN_PROBLEMS = 12
 
@@ -61,16 +61,7 @@ def report(
         steps=bill.steps,
         files_changed=len(changed),
         edits=len(evidence.refactor.edits),
-        kills=[
-            {
-                "place": struck.kill.place,
-                "where": struck.where,
-                "step": struck.step,
-                "pid": struck.pid,
-                "exit_status": struck.exit_status,
-            }
-            for struck in evidence.struck
-        ],
+        kills=[_kill(struck, evidence) for struck in evidence.struck],
         resume_seconds=audit.resume_seconds(evidence),
         effects=asdict(audit.count_effects(evidence)),
         payment_requests=len(evidence.requests),
@@ -85,6 +76,19 @@ def report(
     )
 
 
+def _kill(struck: Struck, evidence: Evidence) -> dict[str, Any]:
+    activity = audit.interrupted(struck, evidence)
+    return {
+        "place": struck.kill.place,
+        "where": struck.where,
+        "step": struck.step,
+        "pid": struck.pid,
+        "exit_status": struck.exit_status,
+        "attempt": activity and activity.attempt,
+        "attempted_by": activity and activity.identity,
+    }
+
+
 def lines(found: Report) -> Iterator[str]:
     """Say the same for people, a fact a line."""
     effects, calls = found.effects, found.claude_calls
@@ -93,7 +97,8 @@ def lines(found: Report) -> Iterator[str]:
     yield f"  steps      {found.steps}; {found.edits} edits in {found.files_changed} files"
     for kill, resumed in zip(found.kills, found.resume_seconds, strict=True):
         after = "nobody went on" if resumed is None else f"next request after {resumed} s"
-        yield f"  kill -9    {kill['where']}: exit status {kill['exit_status']}, {after}"
+        again = f", attempt {kill['attempt']} by another worker" if kill["attempt"] else ""
+        yield f"  kill -9    {kill['where']}: exit status {kill['exit_status']}, {after}{again}"
     yield (
         f"  refunds    {effects['applied']} applied of {effects['expected']}, "
         f"{effects['duplicate']} duplicate, {effects['missing']} missing, "

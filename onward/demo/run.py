@@ -64,11 +64,15 @@ def _interactive(options: DemoOptions) -> bool:
 
 async def _enter() -> None:
     """Wait for Enter, or for the end of input, without a thread that would keep us alive."""
-    print("Enter to stop", flush=True)  # noqa: T201
     loop, pressed = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(sys.stdin, pressed.set)
+    try:
+        loop.add_reader(sys.stdin, pressed.set)
+    except (OSError, ValueError):
+        return  # nothing can be typed here: a file, or closed
+    print("Enter to stop", flush=True)  # noqa: T201
     try:
         await pressed.wait()
+        sys.stdin.readline()  # else the shell would get the line
     finally:
         loop.remove_reader(sys.stdin)
 
