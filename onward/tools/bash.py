@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import uuid
-from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -72,9 +71,18 @@ async def run_command(command: str, folder: Path, *, limit_s: float) -> str:
     Raises `Rejected` if no shell could be started, and nothing else of its own.
     """
     call = uuid.uuid4().hex
-    process = await _start(command, folder, call)
     output = _Output()
-    reading = asyncio.create_task(_read(process, output))
+    # Our own pipe: asyncio's `wait` waits for the end of a pipe of its own, which a child in the
+    # background keeps open.
+    read_end, write_end = os.pipe()
+    try:
+        process = await _start(command, folder, call, write_end)
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    reading = asyncio.create_task(_read(read_end, output))
     try:
         await asyncio.wait_for(process.wait(), limit_s)
         end = _end(process.returncode)
@@ -85,15 +93,15 @@ async def run_command(command: str, folder: Path, *, limit_s: float) -> str:
     return "\n".join(part for part in (output.text(), end) if part)
 
 
-async def _start(command: str, folder: Path, call: str) -> asyncio.subprocess.Process:
+async def _start(command: str, folder: Path, call: str, output: int) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             *("bash", "--noprofile", "--norc", "-c", command),
             cwd=folder,
             env=environment(os.environ) | {_CALL_MARK: call, "TERM": "dumb"},
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # no bash, too long, a NUL in it
@@ -101,24 +109,30 @@ async def _start(command: str, folder: Path, call: str) -> asyncio.subprocess.Pr
 
 
 async def _stop(
-    process: asyncio.subprocess.Process, call: str, reading: asyncio.Task[None]
+    process: asyncio.subprocess.Process, call: str, reading: "asyncio.Task[None]"
 ) -> None:
     """Kill the shell and all that it started, and take what they still had to say."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     # A process that made itself a session of its own has left the group, but not its environment.
     # Not on this loop: looking at all processes takes a while.
-    killing = asyncio.create_task(asyncio.to_thread(orphans.kill_marked, _CALL_MARK, call))
-    await asyncio.shield(killing)
+    await asyncio.shield(asyncio.to_thread(orphans.kill_marked, _CALL_MARK, call))
     await asyncio.wait([reading], timeout=_LAST_WORDS_S)
     reading.cancel()
+    await asyncio.wait([reading])
     await process.wait()
 
 
-async def _read(process: asyncio.subprocess.Process, output: "_Output") -> None:
-    if process.stdout is not None:
-        while chunk := await process.stdout.read(_CHUNK_BYTES):
+async def _read(read_end: int, output: "_Output") -> None:
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        while chunk := await reader.read(_CHUNK_BYTES):
             output.add(chunk)
+    finally:
+        transport.close()
 
 
 def _end(code: int | None) -> str:
@@ -132,23 +146,20 @@ class _Output:
 
     def __init__(self) -> None:
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = bytearray()
         self._dropped = 0
 
     def add(self, chunk: bytes) -> None:
         room = _HEAD_BYTES - len(self._head)
         self._head += chunk[:room]
-        if rest := chunk[room:]:
-            self._tail.append(rest)
-            self._tail_size += len(rest)
-        while self._tail and self._tail_size - len(self._tail[0]) >= _TAIL_BYTES:
-            dropped = self._tail.popleft()
-            self._tail_size -= len(dropped)
-            self._dropped += len(dropped)
+        self._tail += chunk[room:]
+        excess = len(self._tail) - _TAIL_BYTES
+        if excess > 0:
+            del self._tail[:excess]
+            self._dropped += excess
 
     def text(self) -> str:
         note = f"\n[{self._dropped} bytes left out here]\n" if self._dropped else ""
         head = bytes(self._head).decode(errors="replace")
-        tail = b"".join(self._tail).decode(errors="replace")
+        tail = bytes(self._tail).decode(errors="replace")
         return _ANSI.sub("", f"{head}{note}{tail}").rstrip("\n")

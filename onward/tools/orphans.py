@@ -22,6 +22,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import psutil
 
@@ -29,6 +30,7 @@ MARK = "ONWARD_PROCESS_MARK"
 """Environment variable that names the guarded process whose descendant a process is."""
 
 _POLL_S = 0.2
+_SETTLE_S = 0.1
 _KILLING_S = 10.0
 _READY = b"watching\n"
 
@@ -96,12 +98,10 @@ def kill_marked(name: str, value: str, also: Iterable[psutil.Process] = ()) -> N
     doomed = [*also, *marked(name, value)]
     while doomed and time.monotonic() < deadline:
         for process in doomed:
-            try:
+            with suppress(psutil.Error):
                 process.kill()
-            except psutil.Error:
-                continue
         psutil.wait_procs(doomed, timeout=_POLL_S)
-        doomed = list(marked(name, value))
+        doomed = marked(name, value)
 
 
 def marked(name: str, value: str) -> list[psutil.Process]:
@@ -130,13 +130,20 @@ def _watch(mark: str, parent: int) -> None:
     sys.stdout.buffer.flush()
     os.close(sys.stdout.fileno())
     kill_marked(MARK, mark, also=_forked_until_end(parent))
+    # A child that was between fork and exec had no mark yet.
+    time.sleep(_SETTLE_S)
+    kill_marked(MARK, mark)
 
 
 def _forked_until_end(parent: int) -> list[psutil.Process]:
     """Return, when the parent is gone, the children that reported themselves."""
     forked: dict[int, psutil.Process] = {}
     rest = b""
-    while os.getppid() == parent:
+    ended: float | None = None
+    # The last fork may report itself after its parent's end: until all have, the pipe is open.
+    while ended is None or time.monotonic() < ended + _POLL_S:
+        if ended is None and os.getppid() != parent:
+            ended = time.monotonic()
         if not select.select([sys.stdin.fileno()], [], [], _POLL_S)[0]:
             continue
         read = os.read(sys.stdin.fileno(), 4096)
