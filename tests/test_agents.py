@@ -25,7 +25,8 @@ def act() -> None: ...
 
 def agent(name: str = "a", **options: Any) -> Agent:
     """Make an agent in which only the options matter."""
-    return Agent(name, **{"model": "claude-test", **options})
+    options.setdefault("model", "claude-test")
+    return Agent(name, **options)
 
 
 def test_definition_is_a_request_without_messages() -> None:

@@ -52,7 +52,7 @@ def test_decorated_function_is_called_as_written() -> None:
     assert double("ab") == "abab"  # type: ignore[arg-type, comparison-overlap]  # pyright: ignore[reportArgumentType]
     shipped = asyncio.run(ship("A1", 2, CONTEXT, speed="fast"))
     assert shipped["key"] == "onw_key"
-    assert double.__name__ == "double"
+    assert double.name == "double"
     assert double.__doc__ == "Double it."
 
 
@@ -153,7 +153,7 @@ def test_input_that_fits_passes_the_check() -> None:
     assert check({"order_id": "A1", "count": 1}, ship.definition()["input_schema"]) is None
 
 
-@pytest.mark.parametrize("given", [None, [], "text", 3, {"a": [[[]]] * 3}])
+@pytest.mark.parametrize("given", [None, "", "text", 3, {"a": [[["x"]]] * 3}])
 def test_check_answers_whatever_it_is_given(given: object) -> None:
     """Claude may send anything; the answer is a reason in words, bounded."""
     reason = check(given, ship.definition()["input_schema"])
@@ -235,7 +235,7 @@ def test_function_that_cannot_be_a_tool_is_refused_at_decoration(
 def test_unknown_effect_names_the_allowed_ones() -> None:
     """A typo in the effect class must not silently change what is guaranteed."""
     with pytest.raises(AppError, match=r"'onec'.*'read', 'keyed', 'at_most_once'"):
-        tool(effect="onec")(_named)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        tool(effect="onec")(_named)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("inf"), float("nan"), "5"])
@@ -251,9 +251,10 @@ def _named() -> None: ...
 def test_annotation_that_cannot_be_resolved_is_an_app_error() -> None:
     """A name that is not imported is reported with the tool's name."""
 
-    def lost(value: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+    def lost(value: object) -> None:
         del value
 
+    lost.__annotations__["value"] = "Nowhere"
     with pytest.raises(AppError, match=r"'lost'.*Nowhere"):
         tool(lost).definition()
 

@@ -102,7 +102,7 @@ async def test_run_without_a_workspace_says_so(folder: Path) -> None:
     context = ToolContext(idempotency_key="k", call="1.1", run="r")
     for used, given in ((read, {"file_path": "a.txt"}), (bash, {"command": "touch here"})):
         with pytest.raises(Rejected, match="--workspace"):
-            await used.run(given, context)  # type: ignore[attr-defined]
+            await used.run(given, context)
     assert not (folder / "here").exists()
 
 
@@ -191,7 +191,7 @@ async def test_mode_and_links_survive_an_edit(folder: Path) -> None:
     ],
 )
 async def test_what_cannot_be_done_is_a_rejection(
-    folder: Path, used: Any, given: dict[str, object], said: str
+    folder: Path, used: Any, given: dict[str, Any], said: str
 ) -> None:
     """A file tool that fails certainly changed nothing, so nothing of it is in doubt."""
     (folder / "dir").mkdir()

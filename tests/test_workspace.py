@@ -106,7 +106,11 @@ def test_unusable_folder_is_refused(tmp_path: Path) -> None:
 
 def test_unreadable_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that this user may not write is refused at start, not at the first edit."""
-    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+
+    def access(_: object, mode: int) -> bool:
+        return mode != os.W_OK
+
+    monkeypatch.setattr(os, "access", access)
     with pytest.raises(UsageError, match="cannot be written by this user"):
         prepare(tmp_path)
 

@@ -72,6 +72,8 @@ class Plainer:
         self._open.add(id(value))
         try:
             return self._parts(value, depth + 1)
+        except Exception:  # noqa: BLE001  (the value's own code runs here; the other values remain)
+            return f"[a {type(value).__name__} that cannot be shown]"
         finally:
             self._open.discard(id(value))
 
