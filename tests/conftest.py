@@ -4,11 +4,18 @@ Tests share them, so each uses workflow ids, task queues and keys of its own.
 """
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from agent_runs import Bench
+from crash_runs import CrashBench
+from redis.asyncio import Redis
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
+from onward.testing.messages_api import ScriptedAPI
 from onward.testing.payments import PaymentsProcess, payments_service
 
 
@@ -37,3 +44,23 @@ async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[P
     """Run a payments service; look in its books for your own order ids."""
     async with payments_service(tmp_path_factory.mktemp("payments") / "payments.db") as process:
         yield process
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bench(temporal: TemporalServer, redis_url: str) -> AsyncGenerator[Bench]:
+    """Lay out what a test of whole runs needs."""
+    client = await Client.connect(temporal.address, data_converter=pydantic_data_converter)
+    async with ScriptedAPI({}) as api, Redis.from_url(redis_url) as redis:
+        yield Bench(client, redis, api)
+
+
+@pytest.fixture
+def crash_bench(
+    bench: Bench,
+    temporal: TemporalServer,
+    redis_url: str,
+    payments: PaymentsProcess,
+    tmp_path: Path,
+) -> CrashBench:
+    """Lay out what a test needs that kills workers."""
+    return CrashBench(bench, temporal.address, redis_url, payments, tmp_path)

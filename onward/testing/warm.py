@@ -1,0 +1,88 @@
+"""Workers that start in a tenth of the time, for tests that kill many.
+
+A worker spends its first seconds importing. Here one process does that once, before any event loop
+or Temporal runtime exists in it, and every worker is forked from it.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from pathlib import Path
+from typing import Any, Self, cast
+
+from onward.testing.processes import WorkerProcess, worker_env, worker_script
+from onward.tools import orphans
+
+
+class WarmWorker(WorkerProcess):
+    """A running `worker.py`, forked from a process that has the imports done."""
+
+    @classmethod
+    async def start(
+        cls,
+        env: Mapping[str, str],
+        *,
+        args: Sequence[str] = (),
+        log: Path,
+        cwd: Path | None = None,
+    ) -> Self:
+        """Start a worker as `WorkerProcess.start` does."""
+        orphans.guard()
+        whole = worker_env(env, log) | {orphans.MARK: os.environ[orphans.MARK]}
+        given = (whole, list(args), str(log), str(cwd or log.parent))
+        log.touch()
+        log_start = log.stat().st_size
+        process = _context().Process(target=_run_worker, args=given)
+        process.start()
+        return cls(cast("Any", _Forked(process)), ["worker.py (forked)", *args], log, log_start)
+
+
+class _Forked:
+    """The part of `asyncio.subprocess.Process` that `ManagedProcess` uses."""
+
+    def __init__(self, process: ForkServerProcess) -> None:
+        self._process = process
+        self.pid = process.pid or 0
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    async def wait(self) -> int:
+        await asyncio.to_thread(self._process.join)
+        return self._process.exitcode or 0
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    # The server process finds `worker` as a script's process would: beside the checkout's root.
+    root = str(worker_script().parent)
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
+    context.set_forkserver_preload(["worker"])
+    return context
+
+
+def _run_worker(env: dict[str, str], args: list[str], log: str, cwd: str) -> None:
+    os.setsid()
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(env)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: PTH123, SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: PTH123, SIM115
+    from worker import main  # noqa: PLC0415  (imported already, in the process we are forked from)
+
+    code = main(args)
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,145 @@
+"""A bench for tests of whole runs: real servers, the real client, a scripted Claude.
+
+Workflows are not cached, so every activation replays the whole history: a step that is not
+deterministic fails the test that runs it.
+"""
+
+import uuid
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from redis.asyncio import Redis
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer, Worker
+
+from activities.services import Services
+from onward import Agent, App, claude
+from onward.messages import WORKFLOW, LimitOverrides, RunRequest, RunResult, Workspace
+from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
+from worker import build_worker
+from workflows.agent import AgentWorkflow
+
+MODEL = "claude-sonnet-5-5"
+
+Blocks = Sequence[Mapping[str, Any]]
+
+
+def uses(*calls: tuple[str, dict[str, Any]], **fields: Any) -> Step:
+    """Make a step in which Claude asks for tools."""
+    blocks = [{"type": "tool_use", "name": name, "input": given} for name, given in calls]
+    return Step(content=blocks, **fields)
+
+
+def says(text: str = "Done.", **fields: Any) -> Step:
+    """Make a step in which Claude speaks and stops."""
+    return Step(content=[{"type": "text", "text": text}], **fields)
+
+
+@dataclass
+class Bench:
+    """Servers and clients of one test; workers and runs are on a task queue of its own."""
+
+    temporal: Client
+    redis: Redis
+    api: ScriptedAPI
+    takeover_s: float = 1.5
+    queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
+
+    @asynccontextmanager
+    async def worker(self, app: App, **options: Any) -> AsyncGenerator[Worker]:
+        """Run a worker of `app` in this process."""
+        services = Services(
+            app=app,
+            redis=self.redis,
+            anthropic=claude.client(base_url=self.api.url, api_key="test"),
+            temporal=self.temporal,
+            strict=True,
+            takeover_s=self.takeover_s,
+        )
+        defaults: dict[str, Any] = {
+            "max_cached_workflows": 0,
+            "graceful_shutdown_timeout": timedelta(),
+        }
+        async with build_worker(services, self.queue, **(defaults | options)) as worker:
+            yield worker
+
+    async def start(
+        self,
+        *steps: Step,
+        agent: str = "tester",
+        prompt: str = "Go.",
+        workspace: Workspace | None = None,
+        **limits: Any,
+    ) -> "Run":
+        """Start a run that Claude answers with `steps`."""
+        name = f"run-{uuid.uuid4().hex[:12]}"
+        self.api.scripts[name] = Script(steps=list(steps))
+        request = RunRequest(
+            prompt=f"{prompt} [script:{name}]",
+            agent=agent,
+            workspace=workspace,
+            limits=LimitOverrides(**limits),
+        )
+        handle: WorkflowHandle[Any, RunResult] = await self.temporal.start_workflow(
+            WORKFLOW,
+            request,
+            id=name,
+            task_queue=self.queue,
+            task_timeout=timedelta(seconds=3),
+            result_type=RunResult,
+        )
+        return Run(self, name, handle)
+
+    async def run(self, app: App, *steps: Step, **options: Any) -> "Run":
+        """Run to the end with a worker of `app`; the result is in `result`."""
+        async with self.worker(app):
+            run = await self.start(*steps, **options)
+            await run.ended()
+        return run
+
+
+@dataclass
+class Run:
+    """One run on the bench."""
+
+    bench: Bench
+    name: str
+    handle: WorkflowHandle[Any, RunResult]
+    result: RunResult | None = None
+
+    async def ended(self) -> RunResult:
+        """Wait for the end, and check that no request to Claude broke the API's rules."""
+        self.result = await self.handle.result()
+        self.check_requests()
+        return self.result
+
+    def check_requests(self) -> None:
+        """Fail if Claude's side refused a request, or saw a changed prefix."""
+        broken = [problem for entry in self.requests for problem in entry.violations]
+        assert not broken, broken
+
+    @property
+    def requests(self) -> list[Entry]:
+        """What Claude's side saw of this run."""
+        return self.bench.api.journal.of(self.name)
+
+    async def history(self) -> WorkflowHistory:
+        """Fetch the event history."""
+        return await self.handle.fetch_history()
+
+    async def replay(self) -> None:
+        """Replay the history from its beginning."""
+        replayer = Replayer(
+            workflows=[AgentWorkflow], data_converter=pydantic_data_converter
+        )
+        await replayer.replay_workflow(await self.history())
+
+
+def app_of(*tools: Any, **options: Any) -> App:
+    """Make an app with one agent, `tester`."""
+    return App(Agent("tester", model=MODEL, tools=tools, **options))
+

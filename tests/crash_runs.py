@@ -1,0 +1,51 @@
+"""Whole runs in worker processes that are killed: the bench, with real processes."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent_runs import Bench
+
+from onward.testing import PaymentsProcess
+from onward.testing.warm import WarmWorker
+
+
+class CrashBench:
+    """A bench whose workers are processes with the tools of `crash_app.py`."""
+
+    def __init__(
+        self, bench: Bench, address: str, redis_url: str, payments: PaymentsProcess, logs: Path
+    ) -> None:
+        self.bench, self.payments, self._logs = bench, payments, logs
+        self._started = 0
+        self._env = {
+            "TEMPORAL_ADDRESS": address,
+            "ONWARD_REDIS_URL": redis_url,
+            "ONWARD_TASK_QUEUE": bench.queue,
+            "ONWARD_APP": "crash_app:app",
+            "ANTHROPIC_BASE_URL": bench.api.url,
+            "ANTHROPIC_API_KEY": "test",
+            "PAYMENTS_URL": payments.url,
+        }
+
+    @asynccontextmanager
+    async def worker(self, **env: str) -> AsyncGenerator[WarmWorker]:
+        """Run a worker process; `env` is added to its environment."""
+        self._started += 1
+        log = self._logs / f"worker-{self._started}.log"
+        worker = await WarmWorker.start(self._env | env, log=log, cwd=Path(__file__).parent)
+        try:
+            await worker.ready()
+            yield worker
+        finally:
+            await worker.stop()
+
+    def arrivals(self, order: str) -> int:
+        """Requests for an order that reached the service, whole."""
+        wanted = f'"order": "{order}"'
+        arrived = self.payments.requests()
+        return sum(wanted in seen.body and seen.state == "whole" for seen in arrived)
+
+    def effects(self, order: str) -> int:
+        """Refunds of an order that were made."""
+        return sum(effect.order == order for effect in self.payments.effects())
