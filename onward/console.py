@@ -85,11 +85,13 @@ class Output:
                 cells = ("".join(" " if c in "\t\n" else c for c in cell) for cell in row)
                 self._out.file.write("\t".join(cells) + "\n")
             return
+        # The first column is what one copies: it stays whole while there is half a line for it.
+        widest = max((len(row[0]) for row in rows), default=0)
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for place, column in enumerate(columns):
-            table.add_column(
-                column, no_wrap=place > 0, overflow="fold" if place == 0 else "ellipsis"
-            )
+        table.add_column(columns[0], min_width=min(widest, self._out.width // 2), overflow="fold")
+        for column in columns[1:-1]:
+            table.add_column(column, no_wrap=True)
+        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis")
         for row in rows:
             table.add_row(*(Text(self._clean(self._out, cell)) for cell in row))
         self._out.print(table)

@@ -19,7 +19,7 @@ from temporalio.api.workflowservice.v1 import (
     GetWorkflowExecutionHistoryReverseRequest,
 )
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ChildWorkflowError
 
 from onward.messages import (
     BEGIN,
@@ -158,13 +158,13 @@ _CLOSES: dict[int, str] = {
 
 
 async def failure_text(client: Client, failure: Failure) -> str:
-    """Say the innermost cause of a failure, where the words that help are."""
+    """Say what was raised; of an activity that failed, what the activity raised."""
     error: BaseException = await client.data_converter.decode_failure(failure)
-    while error.__cause__ is not None:
+    # Temporal's wrappers say "Activity task failed"; the sentence for people is inside them. What
+    # is further inside, an SDK's own error, is for a log.
+    while isinstance(error, ActivityError | ChildWorkflowError) and error.__cause__ is not None:
         error = error.__cause__
-    kind = error.type if isinstance(error, ApplicationError) else None
-    text = getattr(error, "message", "") or str(error)
-    return f"{kind}: {text}" if kind and kind not in text else text
+    return getattr(error, "message", "") or str(error)
 
 
 # ---- going through the events

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
@@ -28,6 +26,7 @@ from onward import history
 from onward.client import Run, describe, look, rpc_errors
 from onward.errors import NoSuchRun, UsageError
 from onward.messages import WORKFLOW, RunRequest, RunResult
+from onward.search_attributes import registered
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """A workflow task on a killed worker is taken over after this; Temporal's default is 10 s."""
@@ -158,15 +157,12 @@ def _summary(prompt: str) -> str:
 async def _search_attributes(client: Client, request: RunRequest) -> TypedSearchAttributes:
     # A search attribute that the namespace lacks would make Temporal refuse the start.
     try:
-        known = await client.operator_service.list_search_attributes(
-            ListSearchAttributesRequest(namespace=client.namespace), timeout=history.RPC_TIMEOUT
-        )
+        known = await registered(client)
     except RPCError:  # not every account may look
-        return TypedSearchAttributes.empty
-    kind = known.custom_attributes.get(AGENT_ATTRIBUTE.name)
-    if kind != IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD:
-        return TypedSearchAttributes.empty
-    return TypedSearchAttributes([SearchAttributePair(AGENT_ATTRIBUTE, request.agent)])
+        known = False
+    return TypedSearchAttributes(
+        [SearchAttributePair(AGENT_ATTRIBUTE, request.agent)] if known else []
+    )
 
 
 # ---- the same id again

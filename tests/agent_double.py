@@ -66,7 +66,9 @@ async def begin(request: RunRequest) -> Opening:
 async def call_claude(prompt: str) -> ClaudeReply:
     """Answer; or fail as an overloaded API does."""
     if prompt.startswith("overloaded"):
-        raise ApplicationError("Claude answers 529", next_retry_delay=timedelta(seconds=30))
+        raise ApplicationError(
+            "Claude answers 529", next_retry_delay=timedelta(seconds=30)
+        ) from ValueError("what the SDK said")
     return ClaudeReply(
         message="{}",
         stop_reason="end_turn",

@@ -17,7 +17,12 @@ from temporalio.client import Client
 
 import starter
 from onward.connection import connect
-from onward.local_services import TemporalServer
+from onward.local_services import (
+    LocalAddresses,
+    TemporalServer,
+    temporal_server,
+    write_local,
+)
 from onward.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -294,6 +299,51 @@ async def test_list_has_a_line_a_run_when_piped(cli: Cli) -> None:
     assert run_id in [run["run"] for run in listed]
 
 
+@pytest.mark.usefixtures("worker")
+async def test_local_worker_is_found_and_its_ui_linked(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: Path
+) -> None:
+    """With nothing configured the server of `worker.py --local` is used, said, and linked."""
+    monkeypatch.delenv("TEMPORAL_ADDRESS")
+    monkeypatch.delenv("ONWARD_REDIS_URL", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".onward").mkdir()
+    write_local(
+        tmp_path / ".onward",
+        LocalAddresses(
+            temporal_address=temporal.address,
+            namespace="default",
+            redis_url="redis://127.0.0.1:1",
+            ui_url="http://127.0.0.1:2",
+        ),
+    )
+    ran = await cli("start", "completes", "--id", f"{new_id()} 100%")
+    assert f"Temporal at {temporal.address}, namespace default, of worker.py --local" in ran.err
+    assert "http://127.0.0.1:2/namespaces/default/workflows/run%2F" in ran.err
+    assert "%20100%25" in ran.err
+
+
+@pytest.mark.crash
+async def test_waiting_outlasts_a_temporal_that_goes_away(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, queue: str
+) -> None:
+    """Temporal is killed while one waits: that is said, and the result comes when it is back."""
+    async with temporal_server(None, ui=False) as server:
+        monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
+        async with double_worker(await connect(Settings()), queue):
+            run_id = await waiting(cli)
+            waiter = await piped("start", "waits", "--id", run_id, "--wait")
+            assert waiter.stderr is not None
+            await line_with(waiter.stderr, "at most 100 steps")
+            await server.kill()
+            await line_with(waiter.stderr, "Temporal did not answer")
+            await server.start()
+            client = await connect(Settings())
+            await client.get_workflow_handle(run_id).signal("cancel")
+            out, err = await waiter.communicate()
+    assert (waiter.returncode, out.decode()) == (5, DONE + "\n"), err
+
+
 # ---- the same id again
 
 
@@ -389,15 +439,9 @@ async def test_whole_command_as_a_process() -> None:
 async def test_ctrl_c_leaves_the_run_going(cli: Cli) -> None:
     """Ctrl-C while waiting ends the command with 130, says that the run goes on, no traceback."""
     run_id = await waiting(cli)
-    waiter = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(ROOT / "starter.py"),
-        *("result", run_id, "--wait"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    waiter = await piped("result", run_id, "--wait")
     assert waiter.stderr is not None
-    await waiter.stderr.readline()  # it is connected, and says where
+    await line_with(waiter.stderr, "Temporal at")
     waiter.send_signal(signal.SIGINT)
     _, err = await waiter.communicate()
     assert waiter.returncode == 130
@@ -472,15 +516,25 @@ async def until_trouble(cli: Cli, run_id: str) -> str:
 
 
 async def process(*tokens: str) -> tuple[int | None, str, str]:
-    command = await asyncio.create_subprocess_exec(
+    command = await piped(*tokens)
+    out, err = await command.communicate()
+    return command.returncode, out.decode(), err.decode()
+
+
+async def piped(*tokens: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
         sys.executable,
         str(ROOT / "starter.py"),
         *tokens,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    out, err = await command.communicate()
-    return command.returncode, out.decode(), err.decode()
+
+
+async def line_with(stream: asyncio.StreamReader, text: str) -> None:
+    async with asyncio.timeout(30):
+        while text.encode() not in (line := await stream.readline()):
+            assert line, f"it ended without {text!r}"
 
 
 def read_all(reader: IO[bytes]) -> str:
