@@ -226,8 +226,7 @@ async def report(client: Client, run: Run) -> Report:
         spend=recorded.spend,
         workspace=recorded.request.workspace if recorded.request else None,
     )
-    trouble = recorded.task_failure if run.task_attempt > 1 else ""
-    return Report(run, status, live=False, trouble=trouble or answer)
+    return Report(run, status, live=False, trouble=recorded.task_failure or answer)
 
 
 async def spend(client: Client, run: Run) -> Spent:
