@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from onward.managed_process import ManagedProcess, clean_env
+from onward.managed_process import ManagedProcess, clean_env, wait_until
 from onward.testing.processes import worker_script
 
 pytestmark = pytest.mark.timeout(280)
@@ -30,7 +30,7 @@ async def test_the_demo_survives_three_kills_and_its_audit_holds(tmp_path: Path)
     assert {kill["place"] for kill in found["kills"]} == {"claude", "tool", "between"}
     assert found["effects"]["applied"] == found["effects"]["expected"]
     assert found["effects"]["in_doubt"] == 0
-    assert _left_over(tmp_path) == []
+    await _nothing_left(tmp_path)
 
 
 @pytest.mark.crash
@@ -40,20 +40,27 @@ async def test_the_same_without_onward_does_something_twice_and_fails(tmp_path: 
     found: dict[str, Any] = json.loads(output)
     assert (status, found["ok"]) == (1, False)
     assert found["effects"]["duplicate"] + found["effects"]["missing"] > 0
-    assert _left_over(tmp_path) == []
+    await _nothing_left(tmp_path)
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_stopped_demo_leaves_no_process_and_no_folder(
-    tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize(
+    ("number", "moment", "said"),
+    [
+        (signal.SIGINT, "steps: Line", "terminated the open run demo-"),
+        (signal.SIGTERM, "steps: starting the servers", ""),
+    ],
+)
+async def test_a_stopped_demo_terminates_its_run_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals, moment: str, said: str
 ) -> None:
-    """Ctrl-C and SIGTERM in mid-run end everything, at once and with the shells' exit status."""
+    """Ctrl-C in mid-run and SIGTERM at the start end everything, with the shells' exit status."""
     demo = await _start(tmp_path, "--kills", "0")
-    await demo.logged("steps: ", 60)
+    await demo.logged(moment, 90)
     demo.signal(number)
     assert await demo.wait(30) == 128 + number
-    assert _left_over(tmp_path) == []
+    assert said in demo.output()
+    await _nothing_left(tmp_path)
     assert "Traceback" not in demo.output()
 
 
@@ -82,6 +89,11 @@ async def _start(folder: Path, *options: str) -> ManagedProcess:
     return await ManagedProcess.spawn(
         [sys.executable, str(starter), "demo", *options], log=folder / "demo.log", env=env
     )
+
+
+async def _nothing_left(folder: Path) -> None:
+    """Wait a moment: the watcher that ends orphans ends when the demo has."""
+    await wait_until(lambda: not _left_over(folder), 5, what=f"the end of {_left_over(folder)}")
 
 
 def _left_over(folder: Path) -> list[str]:

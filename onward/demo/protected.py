@@ -1,6 +1,7 @@
 """The demo with Onward: embedded servers, a worker that is killed, a run that goes on."""
 
 import asyncio
+import sys
 import uuid
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -129,6 +130,7 @@ async def _terminate(agent: AgentRun) -> None:
             await agent.handle.terminate(
                 reason="the demo that started this run has ended", rpc_timeout=_RPC_TIMEOUT
             )
+            print(f"terminated the open run {agent.handle.id}", file=sys.stderr)  # noqa: T201
 
 
 async def _result(agent: AgentRun) -> RunResult | str:

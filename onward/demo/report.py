@@ -98,7 +98,8 @@ def lines(found: Report) -> Iterator[str]:
     for kill, resumed in zip(found.kills, found.resume_seconds, strict=True):
         after = "nobody went on" if resumed is None else f"next request after {resumed} s"
         again = f", attempt {kill['attempt']} by another worker" if kill["attempt"] else ""
-        yield f"  kill -9    {kill['where']}: exit status {kill['exit_status']}, {after}{again}"
+        yield f"  kill -9    {kill['where']}"
+        yield f"             exit status {kill['exit_status']}, {after}{again}"
     yield (
         f"  refunds    {effects['applied']} applied of {effects['expected']}, "
         f"{effects['duplicate']} duplicate, {effects['missing']} missing, "
