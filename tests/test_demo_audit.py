@@ -93,6 +93,14 @@ def _a_kill_that_killed_nothing(run: Evidence) -> Evidence:
     return replace(run, struck=[replace(run.struck[0], exit_status=0), *run.struck[1:]])
 
 
+def _not_between_steps(run: Evidence) -> Evidence:
+    struck = [
+        replace(kill, step=kill.step - 2) if kill.kill.place == "between" else kill
+        for kill in run.struck
+    ]
+    return replace(run, struck=struck)
+
+
 def _nobody_went_on(run: Evidence) -> Evidence:
     return replace(run, struck=[*run.struck[:-1], replace(run.struck[-1], at=1e12)])
 
@@ -138,6 +146,7 @@ def _another_outcome(run: Evidence) -> Evidence:
         (_doubt_without_a_kill, "2.1 is in doubt although no kill"),
         (_a_kill_that_never_struck, "4 kills were planned and 3 struck"),
         (_a_kill_that_killed_nothing, "exit status 0, not -9"),
+        (_not_between_steps, "had been asked for before the kill"),
         (_nobody_went_on, "nobody went on"),
         (_no_second_attempt, "no second attempt by another worker"),
         (_the_same_worker, "no second attempt by another worker"),

@@ -150,8 +150,15 @@ def _kill_problems(evidence: Evidence) -> Iterator[str]:
             yield f"pid {kill.pid}, {kill.where}: exit status {kill.exit_status}, not -9"
         if resumed is None:
             yield f"pid {kill.pid}, {kill.where}: nobody went on"
+        if kill.kill.place == "between" and _asked_for_more(kill, evidence):
+            yield f"{kill.where}: the next step had been asked for before the kill"
         if evidence.activities is not None and kill.kill.place != "between":
             yield from _attempt_problems(kill, evidence)
+
+
+def _asked_for_more(struck: Struck, evidence: Evidence) -> bool:
+    """Tell whether a request for a later step was out; the journal numbers steps from 0."""
+    return any(entry.step >= struck.step and entry.t < struck.at for entry in evidence.claude)
 
 
 def interrupted(struck: Struck, evidence: Evidence) -> Activity | None:

@@ -45,7 +45,7 @@ class Chase:
     """Runs a prey to its end while the killer hunts it."""
 
     def __init__(self, stage: Stage, prey: Prey, view: View, snapshot: Snapshot) -> None:
-        self._requests = stage.requests()
+        self._requests, self._payments = stage.requests(), stage.seen_payments()
         self._prey, self._view, self.snapshot = prey, view, snapshot
         self.trouble: list[str] = []
         """Why the hunt or the run did not come to its end."""
@@ -92,8 +92,9 @@ class Chase:
         self.snapshot.requests = requests.made
         self.snapshot.finished = self._prey.finished_steps()
         for index, struck in enumerate(self.snapshot.struck):
-            if self.snapshot.resumed_s[index] is None and requests.latest > struck.at:
-                self.snapshot.resumed_s[index] = requests.latest - struck.at
+            if self.snapshot.resumed_s[index] is None:
+                latest = max(requests.latest, self._payments.latest())
+                self.snapshot.resumed_s[index] = latest - struck.at if latest > struck.at else None
         tell(self.snapshot)
         self._view.show(self.snapshot)
 

@@ -69,6 +69,10 @@ class Payments:
             for request in self._service.requests()
         )
 
+    def latest(self) -> float:
+        """Return when the last request arrived, seconds since the epoch; 0: none has."""
+        return max((request.t for request in self._service.requests()), default=0.0)
+
     def applied(self, order: str) -> bool:
         """Tell whether this order's refund is made, while its request is not yet answered."""
         made = any(effect.order == order for effect in self._service.effects())

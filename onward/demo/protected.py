@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 import uuid
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from onward.demo.history import RunHistory
 from onward.demo.report import Bill
 from onward.demo.stage import Stage
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
-from onward.managed_process import ManagedProcess
+from onward.managed_process import ManagedProcess, ProcessFailed
 from onward.messages import WORKFLOW, RunRequest, RunResult
 from onward.testing.messages_api import read_journal
 from onward.testing.processes import WorkerProcess
@@ -41,21 +42,33 @@ class AgentRun:
     task_queue: str
     history: RunHistory = field(default_factory=RunHistory)
     closed: bool = False
+    worker_starts_s: list[float] = field(default_factory=list[float])
+    """How long each worker took to be ready: most of a takeover, if nobody else polls."""
+    _workers: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def start(self) -> ManagedProcess:
         """Start a worker on the demo's own task queue, with nobody's keys."""
-        return await WorkerProcess.start(
-            {
-                **self.stage.environment,
-                "TEMPORAL_ADDRESS": self.temporal.address,
-                "TEMPORAL_NAMESPACE": self.temporal.namespace,
-                "ONWARD_REDIS_URL": self.redis.url,
-                "ONWARD_APP": APP,
-                "ONWARD_TASK_QUEUE": self.task_queue,
-                "ONWARD_DATA_DIR": str(self.stage.folder / "data"),
-            },
-            log=self.stage.folder / "worker.log",
-        )
+        log = self.stage.folder / f"worker-{len(self._workers) + 1}.log"
+        worker = await WorkerProcess.start(self._environment(), log=log)
+        self._workers.append(asyncio.create_task(self._time(worker)))
+        return worker
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **self.stage.environment,
+            "TEMPORAL_ADDRESS": self.temporal.address,
+            "TEMPORAL_NAMESPACE": self.temporal.namespace,
+            "ONWARD_REDIS_URL": self.redis.url,
+            "ONWARD_APP": APP,
+            "ONWARD_TASK_QUEUE": self.task_queue,
+            "ONWARD_DATA_DIR": str(self.stage.folder / "data"),
+        }
+
+    async def _time(self, worker: WorkerProcess) -> None:
+        began = time.monotonic()
+        with suppress(ProcessFailed):  # the killer has a word with it
+            await worker.ready()
+            self.worker_starts_s.append(round(time.monotonic() - began, 2))
 
     def finished_steps(self) -> int:
         """Count the steps that history has whole."""
@@ -168,4 +181,5 @@ async def _bill(agent: AgentRun, result: RunResult | str) -> Bill:
         history_bytes=info.history_size_bytes,
         workflow_id=agent.handle.id,
         ui_url=agent.temporal.run_url(agent.handle.id),
+        worker_starts_s=agent.worker_starts_s,
     )

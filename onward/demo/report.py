@@ -1,7 +1,7 @@
 """What the demo prints at its end: one JSON object, or the same for people."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from onward.demo import audit
@@ -20,6 +20,7 @@ class Bill:
     history_bytes: int | None = None
     workflow_id: str | None = None
     ui_url: str | None = None
+    worker_starts_s: list[float] = field(default_factory=list[float])
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Report:
     history_bytes: int | None
     workflow_id: str | None
     ui_url: str | None
+    worker_start_seconds: list[float]
+    """How long each worker took until it polled: part of `resume_seconds`."""
     unprotected: bool
     seed: int
     seconds: float
@@ -70,6 +73,7 @@ def report(
         history_bytes=bill.history_bytes,
         workflow_id=bill.workflow_id,
         ui_url=bill.ui_url,
+        worker_start_seconds=bill.worker_starts_s,
         unprotected=unprotected,
         seed=seed,
         seconds=round(seconds, 1),
@@ -100,6 +104,8 @@ def lines(found: Report) -> Iterator[str]:
         again = f", attempt {kill['attempt']} by another worker" if kill["attempt"] else ""
         yield f"  kill -9    {kill['where']}"
         yield f"             exit status {kill['exit_status']}, {after}{again}"
+    if found.worker_start_seconds:
+        yield f"  workers    ready after {', '.join(map(str, found.worker_start_seconds))} s"
     yield (
         f"  refunds    {effects['applied']} applied of {effects['expected']}, "
         f"{effects['duplicate']} duplicate, {effects['missing']} missing, "
