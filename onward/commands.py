@@ -17,7 +17,7 @@ from temporalio.client import Client
 from onward import client as runs
 from onward import run_input, starting, watching
 from onward.client import Run, Target
-from onward.connection import connect, find_target
+from onward.connection import connect, find_target, quiet_runtime
 from onward.console import Output, count, limits_line, money, progress_line, spend_facts, spend_line
 from onward.documents import (
     age_s,
@@ -341,7 +341,7 @@ async def _show_ended(session: Session, run: Run) -> int:
 async def _session(out: Output) -> Session:
     settings = load_settings()
     target = find_target(settings)
-    client = await connect(settings, target)
+    client = await connect(settings, target, runtime=quiet_runtime())
     because = {"local": ", of worker.py --local", "default": ", nothing is configured"}
     out.note(
         f"Temporal at {target.address}, namespace {target.namespace}"

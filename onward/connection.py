@@ -9,6 +9,7 @@ import asyncio
 import os
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from onward.errors import ConnectError, UsageError
@@ -65,12 +67,24 @@ def find_target(settings: Settings) -> Target:
     return _local_target(settings.data_dir) or target
 
 
-async def connect(settings: Settings, target: Target | None = None) -> Client:
+@cache
+def quiet_runtime() -> Runtime:
+    """Make the runtime of a command, whose standard output is its result and nothing else.
+
+    The Temporal client's default runtime writes its warnings to standard output.
+    """
+    return Runtime(telemetry=TelemetryConfig(logging=None))
+
+
+async def connect(
+    settings: Settings, target: Target | None = None, *, runtime: Runtime | None = None
+) -> Client:
     """Connect to Temporal, with the data converter that all of Onward uses.
 
     Args:
         settings: ours; kept for callers that only have these.
         target: None: `configured_target()`, never a guessed local server.
+        runtime: None: the Temporal client's default one.
 
     Raises:
         ConnectError: no Temporal answers there in 3 s, or it has no such namespace.
@@ -88,6 +102,7 @@ async def connect(settings: Settings, target: Target | None = None) -> Client:
                 tls=target.options.get("tls"),
                 rpc_metadata=target.options.get("rpc_metadata", {}),
                 data_converter=pydantic_data_converter,
+                runtime=runtime,
             )
             await _check_namespace(client, target)
     except (RuntimeError, ValueError, TimeoutError, RPCError) as error:
