@@ -109,7 +109,7 @@ def lines(found: Report) -> Iterator[str]:
     yield (
         f"  refunds    {effects['applied']} applied of {effects['expected']}, "
         f"{effects['duplicate']} duplicate, {effects['missing']} missing, "
-        f"{effects['in_doubt']} in doubt ({found.payment_requests} requests seen)"
+        f"{effects['in_doubt']} in doubt ({found.payment_requests} requests)"
     )
     yield (
         f"  Claude     {calls['made']} requests for {calls['needed']} steps, "
