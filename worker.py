@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.metadata import version
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -57,6 +58,13 @@ _STICKY = timedelta(seconds=1)
 _BEAT = timedelta(milliseconds=250)
 """Heartbeats reach the server at most this late, and a cancel reaches an activity as fast."""
 _SLOTS = 200
+_PASSED_THROUGH = (
+    # Ours are deterministic where workflows use them; loading them for every run costs time.
+    *("onward", "simplejson"),
+    # No workflow uses these. But the garbage collector may run while one does, and a client's
+    # `__del__` that imports would load the whole library inside the sandbox.
+    *("redis", "hiredis", "anthropic", "httpx2", "httpcore2", "aiohttp", "opentelemetry"),
+)
 
 cli = cyclopts.App(name="worker.py", help=__doc__, version_flags=[])
 
@@ -81,9 +89,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         RefillActivity(services).refill,
         ToolActivity(services).run_tool,
     ]
-    # Our own modules are deterministic where workflows use them; loading them anew for every run
-    # costs time and memory.
-    passed = SandboxRestrictions.default.with_passthrough_modules("onward", "simplejson")
+    passed = SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH)
     defaults: dict[str, Any] = {
         "workflow_runner": SandboxedWorkflowRunner(restrictions=passed),
         "max_concurrent_activities": _SLOTS,
@@ -92,6 +98,8 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         "default_heartbeat_throttle_interval": _BEAT,
         # A killed worker's runs go on elsewhere after this long, not after ten seconds.
         "sticky_queue_schedule_to_start_timeout": _STICKY,
+        # Without one the SDK hashes every module that is loaded, for a second and a half.
+        "build_id": f"onward-{version('onward')}",
     }
     return Worker(
         services.temporal,
@@ -135,6 +143,8 @@ async def run(
     guard()
     settings = load_settings()
     app = load_app(settings.app)
+    for agent in app.agents.values():
+        agent.definition()  # a tool without a schema is an error now, not in the first run
     async with _connections(settings, local=local) as connections:
         await _work(settings, app, connections, stopping)
 
@@ -234,13 +244,13 @@ def _hidden(url: str) -> str:
 def _stop_signal() -> asyncio.Event:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def stop() -> None:
+    def interrupt() -> None:
         if stopping.is_set():
-            os._exit(130)  # asked twice: the servers and children are ended by the watcher
+            os._exit(130)  # Ctrl-C twice: the watcher ends the servers and children
         stopping.set()
 
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop)
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
     return stopping
 
 

@@ -55,7 +55,8 @@ class Position:
         done = await self.ledger.renew(
             self.step, fp=self.fp, token=self.token, lease_ms=self._lease_ms
         )
-        return done.verdict == "claimed"
+        # A record that was wiped is nobody's: what this attempt brings restores the truth.
+        return done.verdict == "claimed" or done.why == "absent"
 
     async def complete(self, result: str, turn: str | None = None) -> Verdict | None:
         """Record the result; None where Redis cannot be told, which loses nothing: history is."""

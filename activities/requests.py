@@ -69,9 +69,9 @@ class StepRequests:
 
     async def failed(self, posture: Posture, limit: int) -> Exception:
         """Say how the attempt ends after its request failed: tried again, or stopped for good."""
+        self._update(sent=posture.sent, refused=posture.refused)
+        await self._settle()
         if not posture.sent:
-            self._update(sent=False)
-            await self._settle()
             return again("claude", posture.message, posture.delay_s)
         if posture.then == "stop":
             return stop("claude", posture.message, self.spend)

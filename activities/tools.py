@@ -114,7 +114,9 @@ class _CallAttempt:
             return await self._interrupted()
         except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
             return await self._raised(error)
-        return await self._complete(CallResult(status="done", content=to_content(value)))
+        # Apart: it runs the value's own code, on as much as the tool returned.
+        content = await asyncio.to_thread(to_content, value)
+        return await self._complete(CallResult(status="done", content=content))
 
     async def _run(self, fields: dict[str, Any], context: ToolContext) -> object:
         """Run the tool; a cancel gives an effect some grace to come to a definite end."""

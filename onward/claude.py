@@ -42,6 +42,8 @@ class Posture:
     """Seconds before the next try; None: the usual backoff."""
     sent: bool = True
     """False: certainly nothing reached the API, so no token was spent."""
+    refused: bool = False
+    """The API answered with an error instead of a reply, so no token was spent."""
 
 
 class MidStreamError(Exception):
@@ -148,10 +150,10 @@ def _status_posture(error: APIStatusError) -> Posture:
     hint = {401: "Check ANTHROPIC_API_KEY.", 404: "Check the model's name."}.get(status)
     line = f"{line}. {hint}" if hint else line
     if status == 413:  # noqa: PLR2004
-        return Posture("context_exceeded", line)
+        return Posture("context_exceeded", line, refused=True)
     if not _retried(error):
-        return Posture("stop", line)
-    return Posture("retry", line, delay_s=_delay_s(error))
+        return Posture("stop", line, refused=True)
+    return Posture("retry", line, delay_s=_delay_s(error), refused=True)
 
 
 def _retried(error: APIStatusError) -> bool:

@@ -257,6 +257,8 @@ class Attempt(Wire):
     """The reply arrived to its end."""
     sent: bool = True
     """False: it turned out that nothing reached the API."""
+    refused: bool = False
+    """The API answered with an error instead of a reply, which costs nothing."""
 
 
 class Spend(Wire):

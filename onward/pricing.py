@@ -27,6 +27,8 @@ def spend_of(attempts: Iterable[Attempt]) -> Spend:
 
 
 def _spend(attempt: Attempt) -> Spend:
+    if attempt.refused:
+        return Spend(requests=1)
     usage = attempt.usage
     cost = _cost(attempt.model, usage) if usage else None
     return Spend(

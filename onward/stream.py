@@ -57,6 +57,8 @@ class MessageFold:
             raise StreamBroken("the stream held no message_start event")
         if not self._stopped or self._message.get("stop_reason") is None:
             raise StreamBroken("the stream ended before message_stop")
+        if self._open and self._message["stop_reason"] == "tool_use":
+            raise StreamBroken(f"content blocks {sorted(self._open)} were never closed")
         return self._message
 
     def add(self, event: dict[str, Any]) -> None:

@@ -11,14 +11,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
-from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
 from activities.services import Services
 from onward import Agent, App, claude
-from onward.messages import WORKFLOW, LimitOverrides, RunRequest, RunResult, Workspace
+from onward.ledger import Ledger
+from onward.messages import WORKFLOW, LimitOverrides, RunRef, RunRequest, RunResult, Workspace
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
 from worker import build_worker
 from workflows.agent import AgentWorkflow
@@ -49,6 +54,17 @@ class Bench:
     takeover_s: float = 1.5
     queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
 
+    def ledger(self, run: "Run") -> Ledger:
+        """The ledger of a run."""
+        first = run.handle.first_execution_run_id or ""
+        ref = RunRef(workflow_id=run.name, first_run_id=first, run_id=first, original_run_id=first)
+        return Ledger(self.redis, ref, strict=True)
+
+    @staticmethod
+    def script(*steps: Step) -> Script:
+        """Make a script of steps."""
+        return Script(steps=list(steps))
+
     @asynccontextmanager
     async def worker(self, app: App, **options: Any) -> AsyncGenerator[Worker]:
         """Run a worker of `app` in this process."""
@@ -77,7 +93,7 @@ class Bench:
     ) -> "Run":
         """Start a run that Claude answers with `steps`."""
         name = f"run-{uuid.uuid4().hex[:12]}"
-        self.api.scripts[name] = Script(steps=list(steps))
+        self.api.scripts[name] = self.script(*steps)
         request = RunRequest(
             prompt=f"{prompt} [script:{name}]",
             agent=agent,
@@ -117,6 +133,14 @@ class Run:
         self.check_requests()
         return self.result
 
+    async def failed(self) -> RunResult:
+        """Wait for the end of a run that fails, and return the result in its failure."""
+        with pytest.raises(WorkflowFailureError) as caught:
+            await self.handle.result()
+        cause = caught.value.cause
+        assert isinstance(cause, ApplicationError)
+        return RunResult.model_validate(cause.details[0])
+
     def check_requests(self) -> None:
         """Fail if Claude's side refused a request, or saw a changed prefix."""
         broken = [problem for entry in self.requests for problem in entry.violations]
@@ -131,15 +155,59 @@ class Run:
         """Fetch the event history."""
         return await self.handle.fetch_history()
 
+    async def failing_activity(self) -> str:
+        """Message of the last failure of an activity that is tried again; empty if there is none."""
+        pending = (await self.handle.describe()).raw_description.pending_activities
+        return "".join(activity.last_failure.message for activity in pending)
+
+    async def reset_to_first_task(self) -> "Run":
+        """Reset the run to its beginning, as `temporal workflow reset` does."""
+        first = next(
+            event.event_id
+            for event in (await self.history()).events
+            if event.HasField("workflow_task_completed_event_attributes")
+        )
+        client = self.bench.temporal
+        reset = await client.workflow_service.reset_workflow_execution(
+            ResetWorkflowExecutionRequest(
+                namespace=client.namespace,
+                workflow_execution=WorkflowExecution(
+                    workflow_id=self.name, run_id=self.handle.first_execution_run_id or ""
+                ),
+                reason="test",
+                request_id=uuid.uuid4().hex,
+                workflow_task_finish_event_id=first,
+            )
+        )
+        handle: WorkflowHandle[Any, RunResult] = client.get_workflow_handle(
+            self.name, run_id=reset.run_id, result_type=RunResult
+        )
+        return Run(self.bench, self.name, handle)
+
+    async def activities(self) -> list[str]:
+        """Types of the activities that were scheduled, in order."""
+        events = (await self.history()).events
+        scheduled = [e.activity_task_scheduled_event_attributes.activity_type.name for e in events]
+        return [name for name in scheduled if name]
+
+    async def most_attempts(self) -> int:
+        """Highest attempt number of any activity of the run."""
+        events = (await self.history()).events
+        return max(e.activity_task_started_event_attributes.attempt for e in events)
+
+    async def last_activity_result(self) -> str:
+        """Outcome in the result of the run's last activity."""
+        events = (await self.history()).events
+        done = [e for e in events if e.HasField("activity_task_completed_event_attributes")]
+        payload = done[-1].activity_task_completed_event_attributes.result.payloads[0]
+        return RunResult.model_validate_json(payload.data).outcome
+
     async def replay(self) -> None:
         """Replay the history from its beginning."""
-        replayer = Replayer(
-            workflows=[AgentWorkflow], data_converter=pydantic_data_converter
-        )
+        replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
         await replayer.replay_workflow(await self.history())
 
 
 def app_of(*tools: Any, **options: Any) -> App:
     """Make an app with one agent, `tester`."""
     return App(Agent("tester", model=MODEL, tools=tools, **options))
-

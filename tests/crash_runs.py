@@ -1,5 +1,6 @@
 """Whole runs in worker processes that are killed: the bench, with real processes."""
 
+import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,6 +40,10 @@ class CrashBench:
             yield worker
         finally:
             await worker.stop()
+
+    def new_queue(self) -> None:
+        """Give later workers and runs a task queue that no earlier worker polled."""
+        self.bench.queue = self._env["ONWARD_TASK_QUEUE"] = f"test-{uuid.uuid4().hex[:12]}"
 
     def arrivals(self, order: str) -> int:
         """Requests for an order that reached the service, whole."""

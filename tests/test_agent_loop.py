@@ -17,12 +17,12 @@ async def look(where: str) -> str:
 @pytest.mark.replay
 async def test_a_run_asks_runs_tools_and_ends(bench: Bench) -> None:
     """The story: Claude asks for a tool, gets its result, answers, and the run completes."""
-    run = await bench.run(
-        app_of(look), uses(("look", {"where": "here"})), says("I saw nothing.")
-    )
+    run = await bench.run(app_of(look), uses(("look", {"where": "here"})), says("I saw nothing."))
     assert run.result is not None
     assert (run.result.outcome, run.result.text, run.result.steps) == (
-        "completed", "I saw nothing.", 2,
+        "completed",
+        "I saw nothing.",
+        2,
     )
     assert run.result.spend.requests == 2
     assert run.result.spend.cost_usd > 0

@@ -27,7 +27,8 @@ class AgentWorkflow:
 
     @workflow.init
     def __init__(self, request: m.RunRequest) -> None:
-        self._state = RunState.of(request)
+        # A null input passes every type hint on its way here.
+        self._state = RunState.of(m.RunRequest.model_validate(request))
         self._task: asyncio.Task[m.RunResult] | None = None
         self._cancels_by_signal = 0
 

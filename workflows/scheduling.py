@@ -14,8 +14,8 @@ from workflows.stops import kind_of
 
 T = TypeVar("T", bound=m.Wire)
 
-_REPAIRS = 3
-"""Refills or redos of one step before it is given up: a fourth would find the same."""
+_REPAIRS = 5
+"""Refills or redos of one step before it is given up: more would find the same."""
 _GRACE_S = 60.0
 """Seconds that an activity may take beyond its tool's own time limit, to record what happened."""
 _CLAUDE_S = 3600.0

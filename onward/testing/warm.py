@@ -33,8 +33,7 @@ class WarmWorker(WorkerProcess):
         orphans.guard()
         whole = worker_env(env, log) | {orphans.MARK: os.environ[orphans.MARK]}
         given = (whole, list(args), str(log), str(cwd or log.parent))
-        log.touch()
-        log_start = log.stat().st_size
+        log_start = _size(log)
         process = _context().Process(target=_run_worker, args=given)
         process.start()
         return cls(cast("Any", _Forked(process)), ["worker.py (forked)", *args], log, log_start)
@@ -60,6 +59,11 @@ class _Forked:
             os.kill(self.pid, number)
 
 
+def _size(log: Path) -> int:
+    log.touch()
+    return log.stat().st_size
+
+
 def _context() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # The server process finds `worker` as a script's process would: beside the checkout's root.
@@ -79,8 +83,8 @@ def _run_worker(env: dict[str, str], args: list[str], log: str, cwd: str) -> Non
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: PTH123, SIM115
-    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: PTH123, SIM115
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     from worker import main  # noqa: PLC0415  (imported already, in the process we are forked from)
 
     code = main(args)

@@ -1,0 +1,139 @@
+"""Servers that go away or forget, and settings that change: the run waits, and nothing repeats."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from agent_runs import Bench, app_of, says, uses
+from crash_runs import CrashBench
+from redis.asyncio import Redis
+
+from onward import ToolContext, tool
+from onward.local_services import RedisServer, redis_server
+from onward.testing import wait_until
+from onward.tools.workspace import prepare
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_redis() -> AsyncGenerator[RedisServer]:
+    """Run a Redis-compatible server that this test may kill."""
+    async with redis_server(None) as server:
+        yield server
+
+
+@pytest.mark.crash
+async def test_a_run_waits_for_its_redis(bench: Bench, own_redis: RedisServer) -> None:
+    """The ledger's Redis is killed in mid-run and comes back: the run goes on, nothing repeats."""
+    gate = asyncio.Event()
+    acted: list[str] = []
+
+    @tool(effect="keyed")
+    async def act(ctx: ToolContext) -> str:
+        """Act, when the test says so."""
+        acted.append(ctx.call)
+        if ctx.call == "2.1":
+            loop.call_soon_threadsafe(gate.set)
+        return "acted"
+
+    loop = asyncio.get_running_loop()
+    step = uses(("act", {}))
+    async with Redis.from_url(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(act)):
+            run = await bench.start(step, step, step, step, says())
+            await asyncio.wait_for(gate.wait(), 30)
+            await own_redis.kill()
+            await wait_until(lambda: run.failing_activity(), 30, what="a failure that is shown")
+            await own_redis.start()
+            result = await run.ended()
+    assert (result.outcome, result.in_doubt) == ("completed", ())
+    assert sorted(acted) == ["1.1", "2.1", "3.1", "4.1"]
+
+
+@pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
+async def test_a_wipe_between_steps_loses_nothing(bench: Bench, effect: str) -> None:
+    """FLUSHALL while Claude answers: the records are rebuilt from history; no doubt, no repeat."""
+    acted: list[str] = []
+
+    @tool(effect=effect)  # type: ignore[arg-type]
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        acted.append(ctx.call)
+        return f"acted {ctx.call}"
+
+    async with redis_server(None) as server, Redis.from_url(server.url) as redis:
+        bench.redis = redis
+        steps = [uses(("act", {}), delay_s=0.5) for _ in range(4)]
+        async with bench.worker(app_of(act)):
+            run = await bench.start(*steps, says(delay_s=0.5))
+            for number in range(1, 5):
+                await wait_until(lambda n=number: len(run.requests) > n, 30, what="a request")
+                await redis.flushall()
+            result = await run.ended()
+    assert (result.outcome, result.in_doubt, result.steps) == ("completed", (), 5)
+    assert acted == ["1.1", "2.1", "3.1", "4.1"]
+    assert "refill" in await run.activities()
+
+
+@pytest.mark.crash
+async def test_a_changed_deployment_changes_no_key(crash_bench: CrashBench) -> None:
+    """ONWARD_DEPLOYMENT differs between two attempts of a call: the same key, one effect."""
+    order = f"deploy-{uuid.uuid4().hex[:8]}"
+    async with crash_bench.worker(FP="f7:1:kill", ONWARD_DEPLOYMENT="blue") as worker:
+        run = await crash_bench.bench.start(uses(("refund", {"order": order})), says())
+        await worker.killed()
+    async with crash_bench.worker(ONWARD_DEPLOYMENT="green"):
+        await run.ended()
+    keys = {seen.key for seen in crash_bench.payments.requests() if order in seen.body}
+    assert (len(keys), crash_bench.effects(order), crash_bench.arrivals(order)) == (1, 1, 2)
+
+
+async def test_the_run_finishes_where_its_workspace_is(bench: Bench, tmp_path: Path) -> None:
+    """Two workers, one has the folder: the other hands the call back and the run finishes."""
+    workspace = prepare(tmp_path)
+
+    @tool(effect="keyed")
+    async def touch(ctx: ToolContext) -> str:
+        """Make a file."""
+        assert ctx.workspace is not None
+        (ctx.workspace / "made").touch()
+        return "made"
+
+    app = app_of(touch)
+    elsewhere = workspace.model_copy(update={"path": str(tmp_path / "absent")})
+    async with bench.worker(app):
+        waits = await bench.start(uses(("touch", {})), says(), workspace=elsewhere)
+        await wait_until(lambda: waits.failing_activity(), 30, what="the call handed back")
+        assert "absent" in await waits.failing_activity()
+        await waits.handle.terminate("nobody has that folder")
+        run = await bench.start(uses(("touch", {})), says(), workspace=workspace)
+        result = await run.ended()
+    assert (result.outcome, (tmp_path / "made").exists()) == ("completed", True)
+
+
+@pytest.mark.replay
+async def test_a_reset_repeats_no_effect(bench: Bench) -> None:
+    """`temporal workflow reset` to before a call: the ledger gives back what was recorded."""
+    acted: list[str] = []
+
+    @tool
+    async def act(ctx: ToolContext) -> str:
+        """Act."""
+        acted.append(ctx.call)
+        return "acted"
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {})), uses(("act", {})), says())
+        await run.ended()
+        asked = len(run.requests)
+        again = await run.reset_to_first_task()
+        result = await again.ended()
+    assert (result.outcome, result.in_doubt) == ("completed", ())
+    assert acted == ["1.1", "2.1"]
+    assert len(run.requests) == asked
+
