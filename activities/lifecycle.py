@@ -12,6 +12,7 @@ from activities.position import Position
 from activities.pulse import Pulse
 from activities.services import Services, reset_lineage
 from onward import json_text, transcript
+from onward.errors import AppError
 from onward.messages import (
     BEGIN,
     END,
@@ -67,6 +68,11 @@ class LifecycleActivities:
 
     def _opening(self, request: RunRequest, witness: Witness) -> Opening:
         agent = self._services.app.agent(request.agent)
+        if agent.needs_workspace and request.workspace is None:
+            raise AppError(
+                f"agent {agent.name!r} works in a folder, and this run has none; "
+                "start it with --workspace DIR"
+            )
         frozen = agent.definition(request.model)
         chosen = request.limits.model_dump(exclude_none=True)
         return Opening(

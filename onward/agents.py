@@ -44,6 +44,8 @@ class Agent:
     limits: Limits = field(default_factory=Limits)
     max_tokens: int = 16_000
     """Output tokens of one reply."""
+    needs_workspace: bool = False
+    """Its tools work in a folder: a run without one is refused at its beginning."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """More of a Messages API request's body, as plain JSON: `thinking`, `tool_choice`, …"""
 

@@ -63,6 +63,7 @@ coder = Agent(
         " how, and what is left; claim nothing that you did not see."
     ),
     tools=[read, write, edit, glob, grep, bash],
+    needs_workspace=True,
 )
 
 support = Agent(

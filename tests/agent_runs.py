@@ -44,6 +44,11 @@ def says(text: str = "Done.", **fields: Any) -> Step:
     return Step(content=[{"type": "text", "text": text}], **fields)
 
 
+def connected(url: str) -> Redis:
+    """Connect to Redis; use it in `async with`."""
+    return Redis.from_url(url)  # pyright: ignore[reportUnknownMemberType]
+
+
 @dataclass
 class Bench:
     """Servers and clients of one test; workers and runs are on a task queue of its own."""
@@ -156,7 +161,7 @@ class Run:
         return await self.handle.fetch_history()
 
     async def failing_activity(self) -> str:
-        """Message of the last failure of an activity that is tried again; empty if there is none."""
+        """Say how an activity failed last that is tried again; empty if there is none."""
         pending = (await self.handle.describe()).raw_description.pending_activities
         return "".join(activity.last_failure.message for activity in pending)
 

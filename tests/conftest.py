@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from agent_runs import Bench
+from agent_runs import Bench, connected
 from crash_runs import CrashBench
-from redis.asyncio import Redis
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -50,7 +49,7 @@ async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[P
 async def bench(temporal: TemporalServer, redis_url: str) -> AsyncGenerator[Bench]:
     """Lay out what a test of whole runs needs."""
     client = await Client.connect(temporal.address, data_converter=pydantic_data_converter)
-    async with ScriptedAPI({}) as api, Redis.from_url(redis_url) as redis:
+    async with ScriptedAPI({}) as api, connected(redis_url) as redis:
         yield Bench(client, redis, api)
 
 

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from copy import copy
 from pathlib import Path
 
 from agent_runs import Bench
@@ -18,7 +19,6 @@ class CrashBench:
         self, bench: Bench, address: str, redis_url: str, payments: PaymentsProcess, logs: Path
     ) -> None:
         self.bench, self.payments, self._logs = bench, payments, logs
-        self._started = 0
         self._env = {
             "TEMPORAL_ADDRESS": address,
             "ONWARD_REDIS_URL": redis_url,
@@ -32,14 +32,20 @@ class CrashBench:
     @asynccontextmanager
     async def worker(self, **env: str) -> AsyncGenerator[WarmWorker]:
         """Run a worker process; `env` is added to its environment."""
-        self._started += 1
-        log = self._logs / f"worker-{self._started}.log"
+        log = self._logs / f"worker-{uuid.uuid4().hex[:8]}.log"
         worker = await WarmWorker.start(self._env | env, log=log, cwd=Path(__file__).parent)
         try:
             await worker.ready()
             yield worker
         finally:
             await worker.stop()
+
+    def another(self) -> "CrashBench":
+        """A bench beside this one, with a task queue of its own."""
+        other = copy(self)
+        other.bench, other._env = copy(self.bench), dict(self._env)  # noqa: SLF001
+        other.new_queue()
+        return other
 
     def new_queue(self) -> None:
         """Give later workers and runs a task queue that no earlier worker polled."""

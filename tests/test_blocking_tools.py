@@ -14,8 +14,10 @@ BESIDE = 10
 
 @pytest.mark.timeout(180)
 async def test_a_blocking_tool_keeps_its_claim_and_delays_nobody(bench: Bench) -> None:
-    """`time.sleep(30)` in a sync and in an async tool, ten other runs beside them: no second
-    attempt and no doubt anywhere, and the others end long before."""
+    """No second attempt and no doubt anywhere, and ten other runs end long before.
+
+    `time.sleep(30)`, in a sync tool and in an async one.
+    """
     began: list[str] = []
 
     @tool

@@ -22,7 +22,10 @@ def status(code: int) -> Exception:
     return httpx2.HTTPStatusError(f"{code}", request=request, response=response)
 
 
-REJECTED: list[Exception] = [Rejected("the order is closed"), *map(status, (400, 401, 403, 404, 422))]
+REJECTED: list[Exception] = [
+    Rejected("the order is closed"),
+    *map(status, (400, 401, 403, 404, 422)),
+]
 NOT_SENT = [NotSent("busy here"), httpx2.ConnectError("refused"), ConnectionRefusedError("refused")]
 UNKNOWN = [
     httpx2.ReadTimeout("late"),
@@ -57,7 +60,9 @@ async def _run(bench: Bench, attempts: Attempts) -> tuple[Run, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("error", [*REJECTED, *NOT_SENT, *UNKNOWN], ids=repr)
-async def test_in_a_read_tool_every_exception_goes_to_claude(bench: Bench, error: Exception) -> None:
+async def test_in_a_read_tool_every_exception_goes_to_claude(
+    bench: Bench, error: Exception
+) -> None:
     """A tool that only reads is asked once; Claude hears what went wrong."""
     attempts = Attempts("read", error)
     _, told = await _run(bench, attempts)

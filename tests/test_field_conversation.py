@@ -152,7 +152,7 @@ async def test_a_call_without_its_end_event_never_runs(bench: Bench) -> None:
         ran.append(True)
         return "done"
 
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
          "model": "claude-sonnet-5-5", "content": [], "stop_reason": None,
          "usage": {"input_tokens": 5, "output_tokens": 1}}},

@@ -27,8 +27,10 @@ def new_order(name: str) -> str:
 async def test_a_crash_between_call_and_result_leaves_no_call_open(
     crash_bench: CrashBench, name: str
 ) -> None:
-    """The first of two calls is done, the worker dies in the second: the run goes on by itself,
-    with one result for each call in one message, and no effect is repeated."""
+    """The run goes on by itself, one result for each call in one message, no effect repeated.
+
+    The first of two calls is done, and the worker dies in the second.
+    """
     first, second = new_order("first"), new_order("second")
     step = uses(("refund", {"order": first}), (name, {"order": second}))
     async with crash_bench.worker(FP="f7:2:kill") as worker:
@@ -47,8 +49,10 @@ async def test_a_crash_between_call_and_result_leaves_no_call_open(
 
 @pytest.mark.field("A03")
 async def test_a_late_attempt_adds_no_second_result(crash_bench: CrashBench) -> None:
-    """An attempt is paused after it recorded, another one returns, the first wakes up: one result
-    reaches the conversation, the recorded one."""
+    """One result reaches the conversation, the recorded one.
+
+    An attempt is paused after it recorded, another one returns, the first wakes up.
+    """
     order = new_order("late")
     async with crash_bench.worker(FP="f10:1:pause") as paused:
         run = await crash_bench.bench.start(uses(("refund", {"order": order})), says())
@@ -81,8 +85,7 @@ async def test_an_error_in_clean_up_after_the_effect_adds_no_second_result(bench
 async def test_one_live_call_at_a_time_and_the_lost_one_in_the_spend(
     crash_bench: CrashBench,
 ) -> None:
-    """A call is held for long and its worker dies: the next one begins within seconds, not before
-    the first is dead, and the spend shows that one request was lost."""
+    """The next request begins when the first is dead, and the spend shows that one was lost."""
     async with crash_bench.worker() as worker:
         run = await crash_bench.bench.start(says(faults=[Fault(hold_s=40)]))
         await wait_until(lambda: run.requests, 30, what="the first request")

@@ -344,8 +344,12 @@ async def test_every_stop_reason_has_an_outcome_and_runs_no_tool(
 
 async def test_a_paused_turn_goes_on_without_a_user_message(bench: Bench) -> None:
     """`pause_turn`: the assistant's turn is sent back unchanged and continued."""
-    block = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    block: dict[str, Any] = {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "web_search",
+        "input": {},
+    }
     run = await bench.run(app_of(), Step(content=[block], stop_reason="pause_turn"), says())
     assert run.result is not None
     assert (run.result.outcome, run.result.steps) == ("completed", 2)
-

@@ -148,7 +148,7 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
         ['{"role":"user","content":"[script:cap]"}'],
     )
     with pytest.raises(anthropic.RateLimitError) as caught:
-        await claude.ask(client, body, lambda fold: None)
+        await claude.ask(client, body, lambda _: None)
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0

@@ -3,16 +3,17 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
-from redis.asyncio import Redis
 
 from onward import ToolContext, tool
 from onward.local_services import RedisServer, redis_server
+from onward.messages import EffectClass
 from onward.testing import wait_until
 from onward.tools.workspace import prepare
 
@@ -42,13 +43,13 @@ async def test_a_run_waits_for_its_redis(bench: Bench, own_redis: RedisServer) -
 
     loop = asyncio.get_running_loop()
     step = uses(("act", {}))
-    async with Redis.from_url(own_redis.url) as redis:
+    async with connected(own_redis.url) as redis:
         bench.redis = redis
         async with bench.worker(app_of(act)):
             run = await bench.start(step, step, step, step, says())
             await asyncio.wait_for(gate.wait(), 30)
             await own_redis.kill()
-            await wait_until(lambda: run.failing_activity(), 30, what="a failure that is shown")
+            await wait_until(run.failing_activity, 30, what="a failure that is shown")
             await own_redis.start()
             result = await run.ended()
     assert (result.outcome, result.in_doubt) == ("completed", ())
@@ -56,28 +57,32 @@ async def test_a_run_waits_for_its_redis(bench: Bench, own_redis: RedisServer) -
 
 
 @pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
-async def test_a_wipe_between_steps_loses_nothing(bench: Bench, effect: str) -> None:
+async def test_a_wipe_between_steps_loses_nothing(bench: Bench, effect: EffectClass) -> None:
     """FLUSHALL while Claude answers: the records are rebuilt from history; no doubt, no repeat."""
     acted: list[str] = []
 
-    @tool(effect=effect)  # type: ignore[arg-type]
+    @tool(effect=effect)
     async def act(ctx: ToolContext) -> str:
         """Act."""
         acted.append(ctx.call)
         return f"acted {ctx.call}"
 
-    async with redis_server(None) as server, Redis.from_url(server.url) as redis:
+    async with redis_server(None) as server, connected(server.url) as redis:
         bench.redis = redis
         steps = [uses(("act", {}), delay_s=0.5) for _ in range(4)]
         async with bench.worker(app_of(act)):
             run = await bench.start(*steps, says(delay_s=0.5))
             for number in range(1, 5):
-                await wait_until(lambda n=number: len(run.requests) > n, 30, what="a request")
-                await redis.flushall()
+                await wait_until(partial(_asked, run, number), 30, what="a request")
+                await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
             result = await run.ended()
     assert (result.outcome, result.in_doubt, result.steps) == ("completed", (), 5)
     assert acted == ["1.1", "2.1", "3.1", "4.1"]
     assert "refill" in await run.activities()
+
+
+def _asked(run: Run, number: int) -> bool:
+    return len(run.requests) > number
 
 
 @pytest.mark.crash
@@ -108,7 +113,7 @@ async def test_the_run_finishes_where_its_workspace_is(bench: Bench, tmp_path: P
     elsewhere = workspace.model_copy(update={"path": str(tmp_path / "absent")})
     async with bench.worker(app):
         waits = await bench.start(uses(("touch", {})), says(), workspace=elsewhere)
-        await wait_until(lambda: waits.failing_activity(), 30, what="the call handed back")
+        await wait_until(waits.failing_activity, 30, what="the call handed back")
         assert "absent" in await waits.failing_activity()
         await waits.handle.terminate("nobody has that folder")
         run = await bench.start(uses(("touch", {})), says(), workspace=workspace)
@@ -136,4 +141,3 @@ async def test_a_reset_repeats_no_effect(bench: Bench) -> None:
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert acted == ["1.1", "2.1"]
     assert len(run.requests) == asked
-

@@ -16,6 +16,8 @@ from typing import Any, Self, cast
 from onward.testing.processes import WorkerProcess, worker_env, worker_script
 from onward.tools import orphans
 
+_POLL_S = 0.01
+
 
 class WarmWorker(WorkerProcess):
     """A running `worker.py`, forked from a process that has the imports done."""
@@ -51,8 +53,10 @@ class _Forked:
         return self._process.exitcode
 
     async def wait(self) -> int:
-        await asyncio.to_thread(self._process.join)
-        return self._process.exitcode or 0
+        # Polled from one thread: two that read the status at once make one of them read nothing.
+        while (code := self.returncode) is None:  # noqa: ASYNC110  (nothing else tells of it)
+            await asyncio.sleep(_POLL_S)
+        return code
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
