@@ -1,0 +1,78 @@
+"""Histories of earlier releases replay for ever: a deploy must not break a running run.
+
+To record one with the present code: `ONWARD_RECORD=NAME pytest tests/test_recorded_histories.py`.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from agent_runs import Bench, app_of, connected, says, uses
+from temporalio.client import WorkflowHistory
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+
+from onward import tool
+from onward.local_services import redis_server
+from onward.messages import WORKFLOW
+from onward.testing import wait_until
+from workflows.agent import AgentWorkflow
+
+RECORDED = sorted((Path(__file__).parent / "histories").glob("*.json"))
+
+
+@pytest.mark.replay
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
+async def test_a_recorded_history_replays(file: Path) -> None:
+    """The present code makes the same commands as the code that made the history."""
+    history = WorkflowHistory.from_json(file.stem, file.read_text())
+    replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
+    await replayer.replay_workflow(history)
+
+
+def test_there_is_a_history_to_replay() -> None:
+    """An empty folder would let every change pass."""
+    assert RECORDED
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@tool(effect="keyed")
+async def act() -> str:
+    """Act."""
+    return "acted"
+
+
+@tool
+async def fall() -> str:
+    """Fail with an unknown outcome."""
+    raise ValueError("nobody knows")
+
+
+@pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
+async def test_record_a_history(bench: Bench) -> None:
+    """One run with reads, effects, a refusal, a doubt, a wipe and its refill."""
+    steps = [
+        uses(("look", {}), ("look", {}), ("act", {})),
+        uses(("absent", {}), ("fall", {}), ("act", {})),
+        uses(("act", {}), delay_s=0.5),
+    ]
+    async with redis_server(None) as server, connected(server.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(look, act, fall)):
+            run = await bench.start(*steps, says())
+            await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
+            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
+            await run.ended()
+    history = json.loads((await run.history()).to_json())
+    # Where it was recorded is nobody's business and changes nothing.
+    private = r'"(identity|stackTrace|workerInstanceKey)": "(?:[^"\\]|\\.)*"'
+    text = re.sub(private, r'"\1": ""', json.dumps(history, indent=1))
+    assert WORKFLOW in text
+    (Path(__file__).parent / "histories" / f"{os.environ['ONWARD_RECORD']}.json").write_text(text)
