@@ -18,10 +18,9 @@ from onward.transcript import blocks_of
 _SUMMARY_LENGTH = 100
 
 
-def call_input(message: str, tool_use_id: str) -> str:
-    """Input of a call in a reply, as the JSON text that Claude wrote. Raises `KeyError`."""
-    blocks = {b["id"]: b for b in blocks_of(message) if b.get("type") == "tool_use"}
-    return json_text.dumps(blocks[tool_use_id].get("input", {}))
+def call_input(message: str, index: int) -> str:
+    """Input of a reply's call by its position (ids may repeat), as the text that Claude wrote."""
+    return json_text.dumps(_tool_uses(message)[index].get("input", {}))
 
 
 def prepare_calls(
@@ -33,11 +32,15 @@ def prepare_calls(
     schema becomes a call with a `refusal`, which never runs.
     """
     schemas = _schemas(opening)
-    asked = [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+    asked = _tool_uses(message)
     return tuple(
         _prepare(run, f"{step}.{number}", block, opening, schemas, agent.tool(str(block["name"])))
         for number, block in enumerate(asked, start=1)
     )
+
+
+def _tool_uses(message: str) -> list[dict[str, Any]]:
+    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
 
 
 def _prepare(  # noqa: PLR0917  (all of them are read)
@@ -58,7 +61,7 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
         effect=opening.effects.get(name, "at_most_once"),
         fingerprint=fp,
         key=idempotency_key(run.deployment, run_key(run.workflow_id, run.first_run_id), call, fp),
-        summary=_summary(name, given),
+        summary=_summary(given),
         timeout_s=tool.timeout_s if tool else TIMEOUT_S,
         refusal=_refusal(name, given, schemas),
     )
@@ -77,9 +80,9 @@ def _refusal(name: str, given: Any, schemas: Mapping[str, dict[str, Any]]) -> st
     return check(cast("object", given), schemas[name])
 
 
-def _summary(name: str, given: Any) -> str:
+def _summary(given: Any) -> str:
     fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    line = " ".join([name, *(f"{key}={_brief(value)}" for key, value in fields.items())])
+    line = " ".join(f"{key}={_brief(value)}" for key, value in fields.items())
     clean = line.encode(errors="replace").decode()
     return clean if len(clean) <= _SUMMARY_LENGTH else f"{clean[: _SUMMARY_LENGTH - 1]}…"
 

@@ -20,14 +20,15 @@ from onward.messages import WORKFLOW
 from onward.testing import wait_until
 from workflows.agent import AgentWorkflow
 
-RECORDED = sorted((Path(__file__).parent / "histories").glob("*.json"))
+FOLDER = Path(__file__).parent / "histories"
+RECORDED = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.json"))}
 
 
 @pytest.mark.replay
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.stem)
-async def test_a_recorded_history_replays(file: Path) -> None:
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_recorded_history_replays(name: str) -> None:
     """The present code makes the same commands as the code that made the history."""
-    history = WorkflowHistory.from_json(file.stem, file.read_text())
+    history = WorkflowHistory.from_json(name, RECORDED[name])
     replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
     await replayer.replay_workflow(history)
 
@@ -75,4 +76,4 @@ async def test_record_a_history(bench: Bench) -> None:
     private = r'"(identity|stackTrace|workerInstanceKey)": "(?:[^"\\]|\\.)*"'
     text = re.sub(private, r'"\1": ""', json.dumps(history, indent=1))
     assert WORKFLOW in text
-    (Path(__file__).parent / "histories" / f"{os.environ['ONWARD_RECORD']}.json").write_text(text)
+    (FOLDER / f"{os.environ['ONWARD_RECORD']}.json").write_text(text)

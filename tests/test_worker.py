@@ -1,0 +1,121 @@
+"""A worker that cannot work says at once what it found, what it expected and what to do."""
+
+from pathlib import Path
+
+import pytest
+from agent_runs import connected
+
+from onward.local_services import RedisServer, TemporalServer, redis_server
+from onward.testing.warm import WarmWorker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(60)]
+
+NOWHERE = "127.0.0.1:1"
+NO_SCHEMA = """
+from onward import *
+class Thing: pass
+@tool
+def act(thing: Thing): "Act."
+app = App(Agent("a", model="m", tools=[act]))
+"""
+
+
+async def said_by(folder: Path, status: int, *args: str, **env: str) -> str:
+    """Run a worker that ends by itself; returns what it printed."""
+    (folder / "apps").mkdir(exist_ok=True)
+    worker = await WarmWorker.start(env, args=args, log=folder / "worker.log", cwd=folder / "apps")
+    assert await worker.wait(30) == status, worker.output()
+    assert "Traceback" not in worker.output()
+    return worker.output()
+
+
+async def test_no_temporal(tmp_path: Path, redis_url: str) -> None:
+    """Exit 3, with the address and the setting."""
+    said = await said_by(tmp_path, 3, TEMPORAL_ADDRESS=NOWHERE, ONWARD_REDIS_URL=redis_url)
+    assert NOWHERE in said
+    assert "TEMPORAL_ADDRESS" in said
+
+
+async def test_no_redis(tmp_path: Path, temporal: TemporalServer) -> None:
+    """Exit 3, with the address, without its password, and the setting."""
+    url = f"redis://:secret@{NOWHERE}/0"
+    said = await said_by(tmp_path, 3, TEMPORAL_ADDRESS=temporal.address, ONWARD_REDIS_URL=url)
+    assert NOWHERE in said
+    assert "ONWARD_REDIS_URL" in said
+    assert "secret" not in said
+
+
+async def test_no_redis_url(tmp_path: Path, temporal: TemporalServer) -> None:
+    """Exit 2 for what is no Redis URL at all."""
+    said = await said_by(
+        tmp_path, 2, TEMPORAL_ADDRESS=temporal.address, ONWARD_REDIS_URL="http://x"
+    )
+    assert "ONWARD_REDIS_URL" in said
+
+
+@pytest.mark.parametrize(
+    ("source", "spec", "told"),
+    [
+        ("import nothing_of_that_name", "broken:app", "nothing_of_that_name"),
+        ("app = 5", "broken:app", "App"),
+        ("1/0", "broken:app", "ZeroDivisionError"),
+        ("", "absent:app", "absent"),
+        ("", "no colon", "module:attribute"),
+        (
+            NO_SCHEMA,
+            "broken:app",
+            "'act'",
+        ),
+    ],
+)
+async def test_an_app_that_cannot_be_used(
+    tmp_path: Path, source: str, spec: str, told: str
+) -> None:
+    """Exit 2, with the module and the cause, before anything is connected."""
+    (tmp_path / "apps").mkdir()
+    (tmp_path / "apps" / "broken.py").write_text(source)
+    said = await said_by(tmp_path, 2, ONWARD_APP=spec, TEMPORAL_ADDRESS=NOWHERE)
+    assert told in said
+
+
+async def test_a_setting_that_cannot_be(tmp_path: Path) -> None:
+    """Exit 2, with the variable's name and its value."""
+    said = await said_by(tmp_path, 2, ONWARD_TAKEOVER_S="soon")
+    assert "ONWARD_TAKEOVER_S" in said
+    assert "soon" in said
+
+
+async def test_the_start_line_says_which_guarantee(
+    tmp_path: Path, temporal: TemporalServer
+) -> None:
+    """A lossy Redis is used, and the worker says that it is lossy and why; so is a missing key."""
+    env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_TASK_QUEUE": "test-lossy"}
+    async with redis_server(None) as server, connected(server.url) as redis:
+        await redis.config_set("appendfsync", "everysec")
+        await redis.config_set("maxmemory-policy", "allkeys-lru")
+        url = {"ONWARD_REDIS_URL": server.url}
+        worker = await WarmWorker.start(env | url, log=tmp_path / "worker.log")
+        await worker.logged("warning: this Redis", 30)
+        said = worker.output()
+        assert await worker.stop() == 0
+    assert "lossy: appendfsync everysec" in said
+    assert "ANTHROPIC_API_KEY" in said
+    assert "noeviction" in said
+
+
+async def test_a_second_worker_of_a_folder_is_told_who_has_it(
+    tmp_path: Path, redis_local: RedisServer
+) -> None:
+    """`--local` twice in one folder: the second is refused and names the first's process."""
+    del redis_local  # the binaries are there
+    data = {"ONWARD_DATA_DIR": str(tmp_path / "data")}
+    first = await WarmWorker.start(data, args=["--local"], log=tmp_path / "first.log")
+    try:
+        await first.ready()
+        said = await said_by(tmp_path, 2, "--local", **data)
+        assert str(first.pid) in said
+        second = await WarmWorker.start(data, log=tmp_path / "second.log")
+        await second.ready()  # without --local it joins the first
+        assert await second.stop() == 0
+    finally:
+        await first.stop()
