@@ -1,5 +1,6 @@
 """The demo as a person runs it: kills, audit, exit status, and nothing left behind."""
 
+import asyncio
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ import psutil
 import pytest
 
 from onward.managed_process import ManagedProcess, clean_env, wait_until
+from onward.testing.messages_api import Script, ScriptedAPI, Step
 from onward.testing.processes import worker_script
+from onward.testing.warm import WarmWorker
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -62,6 +65,21 @@ async def test_a_stopped_demo_terminates_its_run_and_leaves_nothing(
     assert said in demo.output()
     await _nothing_left(tmp_path)
     assert "Traceback" not in demo.output()
+    await _no_later_worker_goes_on(tmp_path)
+
+
+async def _no_later_worker_goes_on(folder: Path) -> None:
+    """A local worker with a key, started where the demo was, finds nothing to ask Claude for."""
+    async with ScriptedAPI({"default": Script(default=Step())}) as api:
+        env = {"ANTHROPIC_API_KEY": _FORBIDDEN_KEY, "ANTHROPIC_BASE_URL": api.url}
+        worker = await WarmWorker.start(env, args=["--local"], log=folder / "worker.log")
+        try:
+            await worker.ready()
+            listed = await _command(folder, "list", "--json")
+            assert json.loads(listed)["runs"] == []
+            assert len(api.journal) == 0
+        finally:
+            await worker.stop()
 
 
 async def test_an_impossible_option_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -75,6 +93,16 @@ async def _demo(folder: Path, *options: str) -> tuple[int, str]:
     demo = await _start(folder, *options)
     status = await demo.wait(260)
     return status, demo.output()
+
+
+async def _command(folder: Path, *words: str) -> str:
+    """Type a command of `starter.py` in the folder of the local worker; returns its output."""
+    command = [sys.executable, str(worker_script().with_name("starter.py")), *words]
+    typed = await asyncio.create_subprocess_exec(
+        *command, cwd=folder, env=clean_env(), stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await typed.communicate()
+    return printed.decode()
 
 
 async def _start(folder: Path, *options: str) -> ManagedProcess:

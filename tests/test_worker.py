@@ -91,8 +91,9 @@ async def test_the_start_line_says_which_guarantee(
     """A lossy Redis is used, and the worker says that it is lossy and why; so is a missing key."""
     env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_TASK_QUEUE": "test-lossy"}
     async with redis_server(None) as server, connected(server.url) as redis:
-        await redis.config_set("appendfsync", "everysec")
-        await redis.config_set("maxmemory-policy", "allkeys-lru")
+        await redis.config_set("appendfsync", "everysec")  # pyright: ignore[reportUnknownMemberType]
+        policy = "maxmemory-policy"
+        await redis.config_set(policy, "allkeys-lru")  # pyright: ignore[reportUnknownMemberType]
         url = {"ONWARD_REDIS_URL": server.url}
         worker = await WarmWorker.start(env | url, log=tmp_path / "worker.log")
         await worker.logged("warning: this Redis", 30)
