@@ -73,10 +73,13 @@ class Bench:
     @asynccontextmanager
     async def worker(self, app: App, **options: Any) -> AsyncGenerator[Worker]:
         """Run a worker of `app` in this process."""
+        # Closed at the end: one that is not makes a task in whatever loop the collector runs in,
+        # a workflow's as well.
+        anthropic = claude.client(base_url=self.api.url, api_key="test")
         services = Services(
             app=app,
             redis=self.redis,
-            anthropic=claude.client(base_url=self.api.url, api_key="test"),
+            anthropic=anthropic,
             temporal=self.temporal,
             strict=True,
             takeover_s=self.takeover_s,
@@ -85,7 +88,7 @@ class Bench:
             "max_cached_workflows": 0,
             "graceful_shutdown_timeout": timedelta(),
         }
-        async with build_worker(services, self.queue, **(defaults | options)) as worker:
+        async with anthropic, build_worker(services, self.queue, **(defaults | options)) as worker:
             yield worker
 
     async def start(
