@@ -133,7 +133,9 @@ def _wire_posture(error: BaseException) -> Posture | None:
         case StreamBroken():
             return Posture("retry", f"Claude's reply did not arrive whole: {error}")
         case APITimeoutError():
-            return Posture("retry", f"Claude did not answer in time: {error}")
+            unsent = (httpx2.ConnectTimeout, httpx2.PoolTimeout)
+            sent = not isinstance(error.__cause__, unsent)
+            return Posture("retry", f"Claude did not answer in time: {error}", sent=sent)
         case APIConnectionError():
             cause = error.__cause__ or error
             sent = not isinstance(cause, httpx2.ConnectError)

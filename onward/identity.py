@@ -5,7 +5,6 @@ Each can be computed from Temporal's history alone, so it survives the loss of R
 
 import base64
 import hashlib
-import re
 from urllib.parse import quote
 
 import simplejson
@@ -13,7 +12,6 @@ import simplejson
 from onward import json_text
 
 _MAX_DEPTH = 200
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def run_key(workflow_id: str, first_run_id: str) -> str:
@@ -47,7 +45,8 @@ def idempotency_key(deployment: str, run: str, call: str, fp: str) -> str:
 
 def _canonical(tool: str, input_json: str) -> str:
     try:
-        if _depth(input_json) > _MAX_DEPTH:
+        # Two attempts could otherwise take two fingerprints of one input.
+        if json_text.depth(input_json) > _MAX_DEPTH:
             return _sorted({"raw": input_json, "tool": tool})
         return _sorted({"input": json_text.loads(input_json), "tool": tool})
     except ValueError:
@@ -57,13 +56,3 @@ def _canonical(tool: str, input_json: str) -> str:
 def _sorted(value: dict[str, object]) -> str:
     # ASCII, so that a lone surrogate stays the escape that it was.
     return simplejson.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _depth(text: str) -> int:
-    # The parser gives up somewhere near Python's recursion limit, sooner where the stack is deep
-    # already: two attempts could then take two fingerprints of one input.
-    deepest = depth = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest

@@ -6,11 +6,13 @@ byte for byte (architecture.md, invariant 3), so numbers that Python would respe
 
 import hashlib
 import json
+import math
 import re
 from typing import Any, cast
 
 import simplejson
 
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -34,8 +36,11 @@ def load_object(text: str | bytes) -> dict[str, Any]:
 
 
 def values(text: str) -> Any:
-    """Parse JSON into plain Python values, to compute with. Raises `ValueError`."""
-    return json.loads(text, parse_constant=_no_constant)
+    """Parse JSON into plain Python values, to compute with.
+
+    Raises `ValueError`, also for a number that Python cannot hold or would not write again.
+    """
+    return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
 
 
 def dumps(value: Any) -> str:
@@ -59,6 +64,19 @@ def raw(text: str) -> Any:
     return simplejson.RawJSON(text)
 
 
+def depth(text: str) -> int:
+    """Count how deep JSON text is nested.
+
+    Parsers give up somewhere near Python's recursion limit, sooner where the stack is deep already:
+    what must not differ by that is bounded by this.
+    """
+    deepest = now = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", text)):
+        now += 1 if bracket in "[{" else -1
+        deepest = max(deepest, now)
+    return deepest
+
+
 def sha256(*parts: str) -> str:
     """Hex SHA-256 over the parts, each ended by a zero byte so that no two lists collide."""
     digest = hashlib.sha256()
@@ -71,6 +89,14 @@ def sha256(*parts: str) -> str:
 def _literal_int(literal: str) -> Any:
     # `-0` would come back as `0`; and Python refuses integers of more than 4,300 digits.
     return simplejson.RawJSON(literal) if literal == "-0" or len(literal) > 4000 else int(literal)  # noqa: PLR2004
+
+
+def _finite(literal: str) -> float:
+    # `1e999` is JSON, and becomes an infinity that no JSON can hold.
+    number = float(literal)
+    if math.isinf(number):
+        raise ValueError(f"found the number {literal}, expected one that fits a float")
+    return number
 
 
 def _no_constant(name: str) -> Any:

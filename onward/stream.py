@@ -15,6 +15,8 @@ _APPENDED = {
     "compaction_delta": "content",
 }
 """Delta type to the block's field that its fragment is appended to."""
+_MAX_DEPTH = 200
+"""Of a tool's arguments. Python's parsers take 1,000 less the depth of the stack they run on."""
 INVALID_JSON = "INVALID_JSON"
 """The one field that stands for a tool's arguments where they are no JSON."""
 
@@ -24,7 +26,7 @@ class StreamBroken(Exception):
 
 
 class UnknownDelta(Exception):
-    """A delta type this version cannot fold without loss."""
+    """Something in the stream that this version cannot keep without loss, or cannot answer."""
 
 
 class MessageFold:
@@ -42,8 +44,10 @@ class MessageFold:
 
     @property
     def usage(self) -> dict[str, Any]:
-        """Usage as reported so far; empty before `message_start`."""
-        return dict((self._message or {}).get("usage") or {})
+        """Usage as reported so far, as plain values; empty before `message_start`."""
+        found: dict[str, Any] = (self._message or {}).get("usage") or {}
+        plain: dict[str, Any] = json_text.values(json_text.dumps(found))
+        return plain
 
     @property
     def model(self) -> str | None:
@@ -90,6 +94,8 @@ class MessageFold:
         blocks = self._blocks()
         if index != len(blocks):
             raise StreamBroken(f"found content block {index}, expected {len(blocks)}")
+        if block.get("type") == "tool_use":
+            _refuse_unanswerable(block, blocks)
         blocks.append(block)
         self._open.add(index)
 
@@ -121,9 +127,23 @@ class MessageFold:
         if self._message is None:
             raise StreamBroken("message_delta came before message_start")
         self._message.update(event.get("delta") or {})
-        usage: dict[str, Any] = {**self.usage, **(event.get("usage") or {})}
+        before: dict[str, Any] = self._message.get("usage") or {}
+        last: dict[str, Any] = event.get("usage") or {}
+        # A null here does not take back what message_start said.
+        told = {k: v for k, v in last.items() if v is not None}
+        usage = {**last, **before, **told}
         rest = {k: v for k, v in event.items() if k not in ("type", "delta", "usage")}
         self._message.update(rest, usage=usage)
+
+
+def _refuse_unanswerable(block: dict[str, Any], before: list[dict[str, Any]]) -> None:
+    """Refuse a call whose result could not be sent back, before any effect of the reply."""
+    named = all(isinstance(block.get(name), str) for name in ("id", "name"))
+    if not named or any(other.get("id") == block["id"] for other in before):
+        raise UnknownDelta(
+            f"found a tool_use with id {block.get('id')!r} and name {block.get('name')!r}; "
+            "expected a name, and an id of its own"
+        )
 
 
 def _append(block: dict[str, Any], field: str, delta: dict[str, Any]) -> None:
@@ -134,6 +154,9 @@ def _append(block: dict[str, Any], field: str, delta: dict[str, Any]) -> None:
 
 def _tool_input(text: str) -> Any:
     """Take the model's arguments as it wrote them, number literals included."""
+    if (depth := json_text.depth(text)) > _MAX_DEPTH:
+        # Recorded, it would break whoever parses the reply, for ever.
+        raise UnknownDelta(f"found arguments nested {depth} deep, expected {_MAX_DEPTH} at most")
     try:
         return json_text.raw(text)
     except ValueError:

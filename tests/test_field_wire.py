@@ -95,6 +95,13 @@ def refused(cause: Exception) -> anthropic.APIConnectionError:
     return error
 
 
+def timed_out(cause: Exception) -> Exception:
+    """Make the SDK's error for a request that took too long."""
+    error = anthropic.APITimeoutError(request=httpx2.Request("POST", "http://x"))
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.field("B04")
 @pytest.mark.parametrize(
     ("error", "then", "sent"),
@@ -102,6 +109,8 @@ def refused(cause: Exception) -> anthropic.APIConnectionError:
         (refused(httpx2.ConnectError("refused")), "retry", False),
         (refused(httpx2.ConnectError(str(ssl.SSLError("bad certificate")))), "retry", False),
         (refused(httpx2.ReadError("reset")), "retry", True),
+        (timed_out(httpx2.ConnectTimeout("no answer")), "retry", False),
+        (timed_out(httpx2.ReadTimeout("no answer")), "retry", True),
         (httpx2.RemoteProtocolError("cut"), "retry", True),
         (httpx2.ReadTimeout("stalled"), "retry", True),
         (StreamBroken("no message_stop"), "retry", True),
