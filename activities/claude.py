@@ -13,6 +13,7 @@ from activities.records import opening_of, replies_of, results_of, turns_of
 from activities.requests import StepRequests
 from activities.services import Services, reset_lineage
 from onward import claude, json_text, transcript
+from onward.errors import LedgerGap
 from onward.messages import CALL_CLAUDE, ClaudeInput, ClaudeReply, Opening, Witness
 from onward.transcript import Turn
 
@@ -53,9 +54,25 @@ class _StepAttempt:
 
     async def reply(self) -> ClaudeReply:
         """Return the recorded reply, or ask for one."""
+        try:
+            return await self._reply()
+        except asyncio.CancelledError as error:
+            raise self._cancelled() or error from error
+        except LedgerGap:
+            # The next activity of this step knows no heartbeat of this one's attempts.
+            await self._requests.keep()
+            raise
+
+    async def _reply(self) -> ClaudeReply:
+        agent = self._given.agent
+        if agent not in self._services.app.agents:
+            # Before anything is paid: an older or newer release began this run.
+            text = f"this worker's app has no agent {agent!r}; start a worker whose app has it"
+            raise again("no_agent", text, delay_s=1.0)
         seen, head = await self._ledger.snapshot(), self._given.head
         opening = opening_of(seen)
-        turn = transcript.build_turn(self._given.additions, results_of(seen))
+        additions = self._given.additions
+        turn = transcript.build_turn(additions, results_of(seen, additions))
         earlier = transcript.messages(head, opening.frozen, replies_of(seen), turns_of(seen))
         claim = await self._position.claim(turn.model_dump_json())
         if claim.verdict == "claimed":
@@ -64,7 +81,7 @@ class _StepAttempt:
         if claim.verdict == "done":
             return self._seen(claim.result, claim.witness)
         text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
-        raise stop("mismatch", text)
+        raise stop("mismatch", text, self._requests.spend)
 
     def _seen(self, recorded: str, witness: Witness | None) -> ClaudeReply:
         reply = ClaudeReply.model_validate_json(recorded)
@@ -74,10 +91,7 @@ class _StepAttempt:
         self._pulse.hold(self._position.renew)
         try:
             message = await self._message(opening, [*earlier, *transcript.user_message(turn)])
-        except asyncio.CancelledError as error:
-            await self._position.release(maybe=False, count=self._requests.sent_now)
-            raise self._cancelled() or error from error
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             await self._position.release(maybe=False, count=self._requests.sent_now)
             raise
         return await self._record(opening, turn, json_text.dumps(message))
@@ -104,7 +118,8 @@ class _StepAttempt:
         if told is None:
             return reply  # the next step finds the gap, and history fills it
         if told.verdict != "done":
-            raise stop("mismatch", f"step {self._given.step} was recorded otherwise meanwhile")
+            text = f"step {self._given.step} was recorded otherwise meanwhile"
+            raise stop("mismatch", text, self._requests.spend)
         return self._seen(told.result, told.witness)
 
     def _prepared(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:

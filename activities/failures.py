@@ -15,9 +15,12 @@ from onward.messages import GiveUp, Spend, StopType
 
 
 def stop(kind: StopType, message: str, spend: Spend | None = None) -> ApplicationError:
-    """Make the error that ends a step for good; `spend` enters history with it."""
-    details = GiveUp(spend=spend or Spend())
-    return ApplicationError(message, details, type=kind, non_retryable=True)
+    """Make the error that ends a step for good; `spend` enters history with it.
+
+    Without one, what the ledger noted of the step is counted when the run ends.
+    """
+    details = () if spend is None else (GiveUp(spend=spend),)
+    return ApplicationError(message, *details, type=kind, non_retryable=True)
 
 
 def again(kind: str, message: str, delay_s: float | None = None) -> ApplicationError:

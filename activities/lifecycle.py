@@ -7,15 +7,17 @@ from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.service import RPCError
 
-from activities.failures import translated
+from activities.failures import stop, translated
 from activities.position import Position
 from activities.pulse import Pulse
 from activities.services import Services, reset_lineage
 from onward import json_text, transcript
 from onward.errors import AppError
+from onward.ledger import Ledger
 from onward.messages import (
     BEGIN,
     END,
+    Attempt,
     BeginInput,
     EndInput,
     Limits,
@@ -24,7 +26,7 @@ from onward.messages import (
     RunResult,
     Witness,
 )
-from onward.pricing import price_known
+from onward.pricing import price_known, spend_of
 from onward.transcript import BEGINNING
 
 _TAKEOVER_S = 10.0
@@ -60,6 +62,9 @@ class LifecycleActivities:
         )
         claim = await position.claim()
         recorded = claim.result
+        if claim.verdict == "mismatch":
+            # A reset that another release carries out may write the same request otherwise.
+            raise stop("mismatch", "this run's beginning is recorded for another request")
         if claim.verdict == "claimed":
             opening = self._opening(given.request, witness).model_dump_json()
             told = await position.complete(opening)
@@ -92,12 +97,15 @@ class LifecycleActivities:
         async with Pulse(_TAKEOVER_S):
             retention = await self._retention(activity.info().workflow_namespace or "default")
             ttl_ms = int(retention.total_seconds() * 1000) + _MARGIN_MS
+            result = given.result
             try:
-                await self._services.ledger(given.run).end(ttl_ms)
+                ledger = self._services.ledger(given.run)
+                result = await _with_lost_spend(ledger, given)
+                await ledger.end(ttl_ms)
             except RedisError as error:
-                # Only the records' lifetime: it must not keep a run from ending.
-                activity.logger.warning("cannot set the lifetime of the run's records: %s", error)
-        return given.result
+                # Only lifetime and lost tokens: neither may keep a run from ending.
+                activity.logger.warning("cannot close the run's records: %s", error)
+        return result
 
     async def _retention(self, namespace: str) -> timedelta:
         """How long the namespace keeps closed runs: so long a reset may still need the records."""
@@ -109,3 +117,12 @@ class LifecycleActivities:
             activity.logger.warning("cannot read the namespace's retention: %s", error)
             return _UNKNOWN_RETENTION
         return described.config.workflow_execution_retention_ttl.ToTimedelta()
+
+
+async def _with_lost_spend(ledger: Ledger, given: EndInput) -> RunResult:
+    """Add what a step cost whose activity was cancelled, or timed out, between its attempts."""
+    if not given.asking:
+        return given.result
+    noted = (await ledger.usages(given.asking)).values()
+    lost = spend_of(Attempt.model_validate(usage) for usage in noted)
+    return given.result.model_copy(update={"spend": given.result.spend + lost})

@@ -53,7 +53,7 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
 ) -> PreparedCall:
     name, text = str(block["name"]), json_text.dumps(block.get("input", {}))
     fp = fingerprint(name, text)
-    given = json_text.values(text)
+    given, unreadable = _values(text)
     return PreparedCall(
         call=call,
         tool_use_id=str(block["id"]),
@@ -63,8 +63,16 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
         key=idempotency_key(run.deployment, run_key(run.workflow_id, run.first_run_id), call, fp),
         summary=_summary(given),
         timeout_s=tool.timeout_s if tool else TIMEOUT_S,
-        refusal=_refusal(name, given, schemas),
+        refusal=unreadable or _refusal(name, given, schemas),
     )
+
+
+def _values(text: str) -> tuple[Any, str | None]:
+    """Read a call's input; or say to Claude why it cannot be read. The reply is paid: keep it."""
+    try:
+        return json_text.values(text), None
+    except ValueError as error:
+        return None, f"The arguments cannot be used: {error}. Nothing was done."[:500]
 
 
 def _schemas(opening: Opening) -> dict[str, dict[str, Any]]:

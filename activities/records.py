@@ -1,8 +1,10 @@
 """The run's records in the ledger, read as what they are."""
 
+from collections.abc import Iterable
+
 from onward.errors import LedgerGap
 from onward.ledger import Snapshot
-from onward.messages import CallResult, ClaudeReply, Opening
+from onward.messages import Addition, CallResult, ClaudeReply, Opening, ResultOf
 from onward.transcript import BEGINNING, Turn
 
 
@@ -28,12 +30,14 @@ def replies_of(seen: Snapshot) -> dict[str, ClaudeReply]:
     return {step: reply_of(seen, step) for step in done if _is_step(step)}
 
 
-def results_of(seen: Snapshot) -> dict[str, CallResult]:
-    """Results of calls that came to a definite end, by call."""
+def results_of(seen: Snapshot, additions: Iterable[Addition]) -> dict[str, CallResult]:
+    """Results that `additions` refer to, by call, as far as they are recorded."""
+    asked = {item.call: item.fingerprint for item in additions if isinstance(item, ResultOf)}
     return {
         call: CallResult.model_validate_json(record.result)
         for call, record in seen.records.items()
-        if record.st in {"done", "failed"} and call != BEGINNING and not _is_step(call)
+        # Another branch's record at this position is a gap: its result answers another call.
+        if record.st in {"done", "failed"} and asked.get(call) in {"", record.fp}
     }
 
 

@@ -4,6 +4,7 @@ No byte of the conversation passes through an activity's input: the history is r
 worker's own client, and only a count goes back.
 """
 
+from datetime import timedelta
 from typing import Any
 
 from temporalio import activity
@@ -41,7 +42,9 @@ class RefillActivity:
     @activity.defn(name=REFILL)
     async def refill(self, given: RefillInput) -> Refilled:
         """Restore every ended step and call of the run, then take a new witness."""
-        async with Pulse(self._services.takeover_s):
+        # Of the run, not of this worker: a deploy may have changed the setting.
+        beat = activity.info().heartbeat_timeout or timedelta(seconds=self._services.takeover_s)
+        async with Pulse(beat.total_seconds()):
             with translated():
                 return await self._refill(given)
 

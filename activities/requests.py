@@ -39,6 +39,11 @@ class StepRequests:
             self._attempts[token] = Attempt.model_validate(usage)
         self._beat()
 
+    async def keep(self) -> None:
+        """Tell the ledger what only the heartbeat knows, so that the step's next activity does."""
+        for token in self._attempts:
+            await self._write(token)
+
     @property
     def spend(self) -> Spend:
         """Of all attempts so far, lost ones included."""
@@ -61,9 +66,10 @@ class StepRequests:
         Noted before it is sent: a request whose attempt dies must not look as if it cost nothing.
         """
         self._attempts[self._token] = Attempt(model=model)
+        self._beat()
         await self._write()
         message = await claude.ask(anthropic, body, self._progress)
-        self._update(whole=True, usage=message.get("usage") or {})
+        self._update(whole=True)
         await self._settle()
         return message
 
@@ -103,9 +109,8 @@ class StepRequests:
         self._beat()
 
     def _beat(self) -> None:
-        self._pulse.details = {
-            token: attempt.model_dump(mode="json") for token, attempt in self._attempts.items()
-        }
+        attempts = self._attempts.items()
+        self._pulse.tell({token: attempt.model_dump(mode="json") for token, attempt in attempts})
 
     def _backoff_s(self) -> float:
         return float(min(_FIRST_WAIT_S * 2 ** max(self.sent - 1, 0), _LONGEST_WAIT_S))
@@ -114,10 +119,11 @@ class StepRequests:
         await asyncio.gather(*self._writes)
         await self._write()
 
-    async def _write(self) -> None:
-        usage = self._attempts[self._token].model_dump(mode="json")
+    async def _write(self, token: str = "") -> None:
+        token = token or self._token
+        usage = self._attempts[token].model_dump(mode="json")
         try:
-            await self._ledger.usage(self._step, token=self._token, usage=usage)
+            await self._ledger.usage(self._step, token=token, usage=usage)
         except RedisError as error:
             # A number for people must not lose a reply; the heartbeat holds it too.
             activity.logger.warning("cannot note usage in the ledger: %s", error)

@@ -6,6 +6,7 @@ is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Red
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from activities.pulse import Pulse
 from activities.records import reply_of
 from activities.services import Services, reset_lineage
 from onward import json_text
+from onward.errors import LedgerGap
 from onward.failpoints import failpoint
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, EffectClass, ToolInput
@@ -73,9 +75,7 @@ class _CallAttempt:
     async def result(self) -> CallResult:
         """Return the call's one result."""
         workspace = self._workspace()
-        reply = reply_of(await self._ledger.records(self._given.step), self._given.step)
-        asked = reply.calls[self._given.index]
-        fields = json_text.values(call_input(reply.message, asked.tool_use_id))
+        fields = await self._fields()
         failpoint("f1")
         claim = await self._position.claim()
         failpoint("f2")
@@ -90,6 +90,17 @@ class _CallAttempt:
                 return _in_doubt(claim.why)
             case _:
                 raise stop("mismatch", "another request is recorded at this position")
+
+    async def _fields(self) -> dict[str, Any]:
+        """Read the call's input from the reply that asks for it. Raises `LedgerGap`."""
+        given = self._given
+        reply = reply_of(await self._ledger.records(given.step), given.step)
+        found = {index: call.fingerprint for index, call in enumerate(reply.calls)}
+        if found.get(given.index) != given.fingerprint:
+            # Another branch's reply, after a wipe: its input under this call's key would be fired.
+            raise LedgerGap(f"the reply of step {given.step} in the ledger is not history's")
+        fields: dict[str, Any] = json_text.values(call_input(reply.message, given.index))
+        return fields
 
     def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:
         """Say how a call ends that had its requests and its time; None if it still has some."""
@@ -111,9 +122,12 @@ class _CallAttempt:
             failpoint("f4")
             value = await self._run(fields, context)
         except asyncio.CancelledError:
-            return await self._interrupted()
+            return await _to_the_end(self._interrupted())
         except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
-            return await self._raised(error)
+            return await _to_the_end(self._raised(error))
+        return await _to_the_end(self._returned(value))
+
+    async def _returned(self, value: object) -> CallResult:
         # Apart: it runs the value's own code, on as much as the tool returned.
         content = await asyncio.to_thread(to_content, value)
         return await self._complete(CallResult(status="done", content=content))
@@ -141,7 +155,7 @@ class _CallAttempt:
                 await self._position.release(maybe=False)
                 raise again("not_sent", f"{self._given.call} could not be sent: {error!r}")
             case "unknown" if self._effect == "at_most_once":
-                return await self._doubt(f"{type(error).__name__}: {error}"[:300])
+                return await self._doubt(_words(error))
             case "unknown":
                 await self._position.release(maybe=True)
                 raise again("unknown", f"{self._given.call} has no known outcome: {error!r}")
@@ -181,6 +195,21 @@ class _CallAttempt:
             raise again("workspace", str(error), delay_s=_ELSEWHERE_S) from error
 
 
+async def _to_the_end(telling: Coroutine[Any, Any, CallResult]) -> CallResult:
+    """Tell the ledger how the call ended, cancelled meanwhile or not: the tool has run."""
+    task = asyncio.ensure_future(telling)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
+
+
+def _words(error: Exception) -> str:
+    """Name an error in a line that every encoding can carry."""
+    said = json_text.values(error_content(error))
+    return (said if isinstance(said, str) else type(error).__name__)[:300]
+
+
 def _recorded(told: Verdict | None, mine: CallResult) -> CallResult:
     """What history is told, given what the ledger answered: first recorded wins."""
     if told is None or told.verdict == "mismatch":
@@ -192,10 +221,11 @@ def _recorded(told: Verdict | None, mine: CallResult) -> CallResult:
 
 def _tool(services: Services, given: ToolInput) -> Tool[..., Any]:
     name = activity.info().activity_type
-    tool = services.app.agent(given.agent).tool(name)
+    agent = services.app.agents.get(given.agent)
+    tool = agent.tool(name) if agent else None
     if tool is None:
         # Frozen when the run began, so another worker had it: an older or newer release.
-        text = f"this worker's agent {given.agent!r} has no tool {name!r}"
+        text = f"this worker has no agent {given.agent!r} with a tool {name!r}"
         raise again("no_tool", f"{text}; start a worker whose app has it", delay_s=_ELSEWHERE_S)
     return tool
 

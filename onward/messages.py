@@ -46,6 +46,8 @@ StopType = Literal[
 workflow asked for it. The others end the run.
 """
 
+MAX_REQUEST_BYTES = 1_950_000
+"""Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
 TASK_QUEUE = "onward"
 WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
@@ -200,6 +202,8 @@ class ResultOf(Wire):
     """`12.1`: step 12, call 1."""
     tool_use_id: str
     is_error: bool = False
+    fingerprint: str = ""
+    """Of the call: another branch's record at its position is not its result. Empty: any."""
 
 
 class ResultWritten(Wire):
@@ -240,7 +244,7 @@ class PreparedCall(Wire):
     key: str
     """Idempotency key for the downstream, `onw_…`."""
     summary: str
-    """One line for people."""
+    """The arguments in one line, for people."""
     timeout_s: float
     """Seconds that the tool may take."""
     refusal: str | None = None
@@ -312,7 +316,7 @@ class ClaudeReply(Wire):
 
 
 class GiveUp(Wire):
-    """Details of every error with which an activity of Onward stops a step for good."""
+    """Details of an error with which `call_claude` stops a step for good and knows its spend."""
 
     spend: Spend = Spend()
     """Of all attempts of the step, so that it enters history although the step failed."""
@@ -386,6 +390,8 @@ class EndInput(Wire):
 
     run: RunRef
     result: RunResult
+    asking: str = ""
+    """Step whose `call_claude` ended without a word on its spend: what the ledger knows counts."""
 
 
 class CancelRequest(Wire):

@@ -42,6 +42,16 @@ async def test_the_sandbox_loads_nothing_late(bench: Bench) -> None:
 
 
 @pytest.mark.field("C06")
+async def test_a_prompt_that_no_activity_could_take_fails_the_run_at_once(bench: Bench) -> None:
+    """Temporal takes it as the run's input; with anything beside it, a task would fail for ever."""
+    async with bench.worker(app_of()):
+        run = await bench.start(says(), prompt="x" * (2 * 1024 * 1024 - 500))
+        with pytest.raises(WorkflowFailureError) as caught:
+            await asyncio.wait_for(run.handle.result(), 20)
+    assert "a file that a tool reads" in str(caught.value.cause)
+
+
+@pytest.mark.field("C06")
 @pytest.mark.parametrize(
     "given", [{"prompt": 5, "agent": "tester"}, "not an object", {}, None], ids=repr
 )

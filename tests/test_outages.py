@@ -3,8 +3,10 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -12,9 +14,11 @@ from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
 
 from onward import ToolContext, tool
+from onward.ledger import Ledger
 from onward.local_services import RedisServer, redis_server
 from onward.messages import EffectClass
 from onward.testing import wait_until
+from onward.testing.messages_api import Fault
 from onward.tools.workspace import prepare
 
 pytestmark = pytest.mark.timeout(180)
@@ -141,3 +145,24 @@ async def test_a_reset_repeats_no_effect(bench: Bench) -> None:
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert acted == ["1.1", "2.1"]
     assert len(run.requests) == asked
+
+
+async def test_a_refill_beats_as_its_run_expects(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deploy with a longer ONWARD_TAKEOVER_S: a slow refill of an older run is not timed out."""
+    restore = Ledger.restore
+
+    async def slowly(ledger: Ledger, *told: Any) -> None:
+        await asyncio.sleep(3)
+        await restore(ledger, *told)
+
+    monkeypatch.setattr(Ledger, "restore", slowly)
+    async with bench.worker(app_of()):
+        run = await bench.start(says(delay_s=1, faults=[Fault(status=529, retry_after=2)]))
+        await wait_until(lambda: run.requests, 20, what="the request")
+        await asyncio.sleep(0.3)
+    await bench.redis.delete(bench.ledger(run).key)
+    async with replace(bench, takeover_s=60).worker(app_of()):
+        await run.ended()
+    assert await run.most_attempts() == 2

@@ -1,6 +1,7 @@
 """The agent loop, one page of story: ask Claude, run what it asks for, repeat."""
 
 import asyncio
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
@@ -12,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget import ending_of, over_limit
     from workflows.calls import run_calls
     from workflows.state import RunState
-    from workflows.stops import outcome_of, reason_of, spend_of
+    from workflows.stops import gave_up, outcome_of, reason_of
 
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 
@@ -33,18 +34,20 @@ class AgentWorkflow:
         self._cancels_by_signal = 0
 
     @workflow.run
-    async def run(self, request: m.RunRequest) -> m.RunResult:  # noqa: ARG002  (see __init__)
+    async def run(self, request: m.RunRequest) -> m.RunResult:
         """Run the agent that `request` names until it ends, and return how it ended."""
         _refuse_repeats()
+        _refuse_size(request)
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.outcome, self._state.doing = result.outcome, "ending"
-        result = await scheduling.end(self._state, result)
-        return self._conclude(result)
+        return self._conclude(await self._end(result))
 
     async def _converse(self) -> m.RunResult:
         state, started = self._state, workflow.time()
         try:
+            # Before a `begin` that may wait for its Redis: no task was there yet to be cancelled.
+            self._heed_cancel()
             self._show("starting")
             state.opened(await scheduling.begin(state))
             while True:
@@ -58,13 +61,23 @@ class AgentWorkflow:
                 if ending := ending_of(reply):
                     return state.result(*ending)
                 self._show("running tools")
-                await run_calls(state, reply)
+                await run_calls(state, reply, self._heed_cancel)
         except ActivityError as error:
-            state.spend += spend_of(error)
+            state.gave_up(gave_up(error))
             outcome = "cancelled" if self._cancelled() else outcome_of(error)
             return state.result(outcome, self._why(reason_of(error)))
         except asyncio.CancelledError:
             return state.result("cancelled", self._why("cancelled"))
+
+    async def _end(self, result: m.RunResult) -> m.RunResult:
+        """Run the last activity: a cancel that comes so late changes no outcome."""
+        try:
+            result = await scheduling.end(self._state, result)
+        except (ActivityError, asyncio.CancelledError):
+            # Temporal's own cancel, which comes once: without this the result would be lost.
+            result = await scheduling.end(self._state, result)
+        self._state.spend = result.spend
+        return result
 
     def _conclude(self, result: m.RunResult) -> m.RunResult:
         if self._state.opening and self._state.opening.search_attributes:
@@ -72,16 +85,16 @@ class AgentWorkflow:
             workflow.upsert_search_attributes([ended])  # pyright: ignore[reportUnknownMemberType]
         if result.outcome == "failed":
             raise ApplicationError(result.detail, result, type="failed", non_retryable=True)
-        if self._cancelled_by_server():
+        if result.outcome == "cancelled" and self._cancelled_by_server():
             # Only so does Temporal show Canceled; the result is in the last activity's.
             raise asyncio.CancelledError
         return result
 
     @workflow.signal(name="cancel", description="End this run cleanly. The payload may be empty.")
-    def cancel(self, request: m.CancelRequest | None = None) -> None:
+    def cancel(self, request: Any = None) -> None:
         """End the run: abort Claude's stream, let effects come to a definite end."""
         if self._state.cancel is None and self._state.outcome is None:
-            self._state.cancel = request or m.CancelRequest()
+            self._state.cancel = _cancel_request(request)
             if self._task:
                 self._task.cancel()
                 self._cancels_by_signal = 1
@@ -116,6 +129,19 @@ class AgentWorkflow:
         workflow.set_current_details(self._state.details())
 
 
+def _cancel_request(given: Any) -> m.CancelRequest:
+    """Read the signal's payload; any at all cancels.
+
+    Temporal drops a signal of another type than declared, and tells nobody. A person who types a
+    reason into its UI means to cancel.
+    """
+    request = {"reason": given} if isinstance(given, str) else given
+    try:
+        return m.CancelRequest.model_validate(request)
+    except ValueError:
+        return m.CancelRequest()
+
+
 def _refuse_repeats() -> None:
     """Refuse what would run a run's steps again under the same keys (ledger.md, 1.1)."""
     info = workflow.info()
@@ -124,6 +150,18 @@ def _refuse_repeats() -> None:
         raise ApplicationError(
             f"found {found}; expected neither, because repeats share idempotency keys. "
             "Start a run without a retry policy, and use a Temporal Schedule instead of cron",
+            type="usage",
+            non_retryable=True,
+        )
+
+
+def _refuse_size(request: m.RunRequest) -> None:
+    """Refuse what would no longer fit the inputs of activities: those retry for ever."""
+    size = len(m.RunRequest.model_validate(request).model_dump_json().encode())
+    if size > m.MAX_REQUEST_BYTES:
+        raise ApplicationError(
+            f"found a run's input of {size:,} bytes as JSON, expected {m.MAX_REQUEST_BYTES:,} at "
+            "most. Put what is long in a file that a tool reads",
             type="usage",
             non_retryable=True,
         )

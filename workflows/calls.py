@@ -1,6 +1,7 @@
 """A step's calls: the order they run in, and the one result that each gets, whatever happens."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import groupby
 
 from temporalio.exceptions import ActivityError
@@ -15,7 +16,7 @@ from onward.messages import (
 )
 from workflows.scheduling import run_tool
 from workflows.state import RunState
-from workflows.stops import kind_of, reason_of
+from workflows.stops import reason_of
 
 _UNKNOWN = (
     "OUTCOME UNKNOWN: this call may or may not have happened ({why}). Do not repeat it. "
@@ -23,21 +24,31 @@ _UNKNOWN = (
 )
 
 
-async def run_calls(state: RunState, reply: ClaudeReply) -> None:
-    """Run the calls of a reply: reads beside each other, effects one by one in Claude's order."""
+async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[], None]) -> None:
+    """Run the calls of a reply: reads beside each other, effects one by one in Claude's order.
+
+    `heed_cancel` raises once the run is cancelled: before each call, because a call that ends in
+    its own way as the cancel arrives swallows it, and the next effect must not start.
+    """
     results: list[Addition] = []
     numbered = enumerate(reply.calls)
     for beside, group in groupby(numbered, lambda item: item[1].effect == "read"):
         batch = [index for index, _ in group]
         state.doing = ", ".join(f"{reply.calls[i].call} {reply.calls[i].tool}" for i in batch)
         if beside:
-            results += await asyncio.gather(*(_run_call(state, reply, i) for i in batch))
+            calls = (_run_call(state, reply, i, heed_cancel) for i in batch)
+            results += await asyncio.gather(*calls)
         else:
-            results += [await _run_call(state, reply, i) for i in batch]
-    state.answered(results, all_failed=all(_failed(item) for item in results))
+            results += [await _run_call(state, reply, i, heed_cancel) for i in batch]
+    # A paused turn asks for no call, so none failed.
+    failed = bool(results) and all(_failed(item) for item in results)
+    state.answered(results, all_failed=failed)
 
 
-async def _run_call(state: RunState, reply: ClaudeReply, index: int) -> Addition:
+async def _run_call(
+    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
+) -> Addition:
+    heed_cancel()
     call = reply.calls[index]
     if call.refusal is not None:
         return _written(call, call.refusal)
@@ -50,12 +61,18 @@ async def _run_call(state: RunState, reply: ClaudeReply, index: int) -> Addition
         return _stopped(state, call, error)
     if result.status == "in_doubt":
         return _in_doubt(state, call, result.why)
-    return ResultOf(call=call.call, tool_use_id=call.tool_use_id, is_error=result.is_error)
+    return ResultOf(
+        call=call.call,
+        tool_use_id=call.tool_use_id,
+        is_error=result.is_error,
+        fingerprint=call.fingerprint,
+    )
 
 
 def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> ResultWritten:
-    if kind_of(error) == "cancelled":
-        return _written(call, f"{call.tool} was cancelled; it only reads, so nothing was changed.")
+    if call.effect == "read":
+        why = reason_of(error)
+        return _written(call, f"Not run to its end ({why}). It only reads: nothing was changed.")
     # Another branch's record at this position says nothing about the effect (ledger.md, 1.1).
     return _in_doubt(state, call, reason_of(error))
 

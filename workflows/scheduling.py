@@ -10,7 +10,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
 from workflows.state import RunState
-from workflows.stops import kind_of
+from workflows.stops import gave_up, kind_of
 
 T = TypeVar("T", bound=m.Wire)
 
@@ -55,6 +55,7 @@ async def ask_claude(state: RunState) -> m.ClaudeReply:
     number = str(state.steps + 1)
     step, redo = number, 0
     for repair in range(_REPAIRS + 1):
+        state.asking = step
         try:
             return await _ask_once(state, step)
         except ActivityError as error:
@@ -64,6 +65,7 @@ async def ask_claude(state: RunState) -> m.ClaudeReply:
             if kind == "ledger_gap":
                 await refill(state)
             else:
+                state.gave_up(gave_up(error))
                 redo += 1
                 step = f"{number}.r{redo}"
     raise AssertionError("unreachable: the last repair returns or raises")
@@ -134,7 +136,7 @@ async def refill(state: RunState) -> None:
 
 async def end(state: RunState, result: m.RunResult) -> m.RunResult:
     """Tell the ledger that the run is over; the activity's result holds the run's."""
-    given = m.EndInput(run=run_ref(state.request), result=result)
+    given = m.EndInput(run=run_ref(state.request), result=result, asking=state.asking)
     summary = f"outcome: {result.outcome}"
     return await _activity(m.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
 

@@ -6,6 +6,7 @@ from onward.messages import (
     Addition,
     CancelRequest,
     ClaudeReply,
+    GiveUp,
     Head,
     Limits,
     Opening,
@@ -35,6 +36,8 @@ class RunState:
     message: str = ""
     """Claude's last message, JSON text."""
     spend: Spend = field(default_factory=Spend)
+    asking: str = ""
+    """Step that Claude is being asked, while nothing says yet what it costs."""
     failing: int = 0
     """Steps in a row in which every call failed."""
     in_doubt: tuple[str, ...] = ()
@@ -55,6 +58,7 @@ class RunState:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.steps += 1
+        self.asking = ""
         self.spend += reply.spend
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
         self.additions = tuple(
@@ -62,6 +66,12 @@ class RunState:
             for item in self.additions
             if isinstance(item, PersonSaid) and item.id not in reply.turn_ids
         )
+
+    def gave_up(self, told: GiveUp | None) -> None:
+        """Take the spend of a step that an activity gave up; None: it had no chance to say it."""
+        if told is not None:
+            self.spend += told.spend
+            self.asking = ""
 
     def answered(self, results: list[Addition], *, all_failed: bool) -> None:
         """Take the results of a step's calls, in the order of the calls."""

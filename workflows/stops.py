@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
-from onward.messages import GiveUp, Outcome, Spend
+from onward.messages import GiveUp, Outcome
 
 _OUTCOMES: dict[str, Outcome] = {
     "cancelled": "cancelled",
@@ -29,8 +29,8 @@ def reason_of(error: ActivityError) -> str:
     return cause.message if isinstance(cause, FailureError) else str(cause or error)
 
 
-def spend_of(error: ActivityError) -> Spend:
-    """Tokens of the step's attempts, which the error carries into history."""
+def gave_up(error: ActivityError) -> GiveUp | None:
+    """What the step's attempts carry into history; None where none of them had the last word."""
     cause = error.cause
     details: Iterable[object] = cause.details if isinstance(cause, ApplicationError) else ()
-    return next((GiveUp.model_validate(item).spend for item in details), Spend())
+    return next((GiveUp.model_validate(item) for item in details), None)

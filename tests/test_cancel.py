@@ -1,0 +1,121 @@
+"""A cancel: what it stops, and what it must not lose."""
+
+import asyncio
+import time
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from agent_runs import Bench, app_of, says, uses
+from redis.exceptions import ConnectionError as RedisAway
+from temporalio.client import WorkflowFailureError
+
+from onward import tool
+from onward.ledger import Ledger
+from onward.testing import wait_until
+from onward.testing.messages_api import Fault
+
+
+@pytest.mark.parametrize("by", ["signal", "server"])
+async def test_no_effect_starts_after_a_cancel(bench: Bench, by: str) -> None:
+    """The call that runs comes to its end; the next one of the same reply does not begin."""
+    ran: list[str] = []
+
+    @tool(effect="keyed")
+    async def act(x: str) -> str:
+        """Act."""
+        ran.append(x)
+        await asyncio.sleep(1.5)
+        return "done"
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {"x": "a"}), ("act", {"x": "b"})), says())
+        await wait_until(lambda: ran, 20, what="the first effect")
+        await (run.handle.signal("cancel") if by == "signal" else run.handle.cancel())
+        with pytest.raises(WorkflowFailureError) if by == "server" else nullcontext():
+            await run.ended()
+    assert (ran, await run.last_activity_result()) == (["a"], "cancelled")
+
+
+async def test_a_cancel_after_the_effect_loses_no_result(bench: Bench) -> None:
+    """While a result is made fit for Claude the effect is over: it is recorded, not in doubt."""
+    ran: list[bool] = []
+
+    class Slow:
+        def __repr__(self) -> str:
+            time.sleep(1.5)
+            return "slow"
+
+    @tool
+    async def act() -> Any:
+        """Act."""
+        ran.append(True)
+        return Slow()
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {})), says())
+        await wait_until(lambda: ran, 20, what="the effect")
+        await asyncio.sleep(0.2)
+        await run.handle.signal("cancel")
+        result = await run.ended()
+    recorded = (await bench.ledger(run).records("1.1")).records["1.1"]
+    assert (result.outcome, result.in_doubt, recorded.st) == ("cancelled", (), "done")
+
+
+async def test_a_cancel_between_attempts_counts_what_was_sent(bench: Bench) -> None:
+    """No attempt is there to say what the step cost: the ledger's word counts."""
+    fault = Fault(status=529, retry_after=30)
+    async with bench.worker(app_of()):
+        run = await bench.start(says(faults=[fault]))
+        await wait_until(lambda: run.requests, 20, what="the request")
+        await asyncio.sleep(0.5)
+        await run.handle.signal("cancel")
+        result = await run.ended()
+        assert (await run.handle.query("spend"))["requests"] == 1
+    assert (result.outcome, result.spend.requests) == ("cancelled", 1)
+
+
+async def test_a_cancel_that_comes_too_late_changes_no_outcome(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that has ended and only closes its records stays completed, with its result."""
+    closing: list[bool] = []
+
+    async def slowly(_self: Ledger, _ttl_ms: int) -> None:
+        closing.append(True)
+        await asyncio.sleep(1.5)
+
+    monkeypatch.setattr(Ledger, "end", slowly)
+    async with bench.worker(app_of()):
+        run = await bench.start(says())
+        await wait_until(lambda: closing, 20, what="the last activity")
+        await run.handle.cancel()
+        result = await run.ended()
+    assert (result.outcome, result.text) == ("completed", "Done.")
+
+
+async def test_a_cancel_that_comes_first_waits_for_no_redis(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled before its first task, a run ends although its ledger cannot be used."""
+
+    async def away(*_: Any, **__: Any) -> None:
+        raise RedisAway("away")
+
+    monkeypatch.setattr(Ledger, "begin", away)
+    run = await bench.start(says())
+    await run.handle.signal("cancel")
+    async with bench.worker(app_of()):
+        assert (await run.ended()).outcome == "cancelled"
+
+
+@pytest.mark.parametrize("payload", ["enough of that", 7, ["x"], {"reason": 5}], ids=repr)
+async def test_a_cancel_with_any_payload_cancels(bench: Bench, payload: Any) -> None:
+    """Temporal drops a signal whose payload has another type than declared, and tells nobody."""
+    async with bench.worker(app_of()):
+        run = await bench.start(says(faults=[Fault(hold_s=60)]))
+        await wait_until(lambda: run.requests, 20, what="the request")
+        await run.handle.signal("cancel", payload)
+        result = await run.ended()
+    assert result.outcome == "cancelled"
+    assert payload != "enough of that" or payload in result.detail
