@@ -104,7 +104,9 @@ class _CallAttempt:
 
     def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:
         """Say how a call ends that had its requests and its time; None if it still has some."""
-        if claim.requests <= _MOST_REQUESTS and claim.now_ms - claim.first_ms <= _LONGEST_MS:
+        # A read may be repeated however long ago it began: no worker may have been there since.
+        in_time = self._effect == "read" or claim.now_ms - claim.first_ms <= _LONGEST_MS
+        if claim.requests <= _MOST_REQUESTS and in_time:
             return None
         if claim.may_have_sent and self._effect != "read":
             return self._doubt(f"no answer to {claim.requests - 1} requests")

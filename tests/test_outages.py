@@ -1,6 +1,7 @@
 """Servers that go away or forget, and settings that change: the run waits, and nothing repeats."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import pytest_asyncio
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
+from test_field_conversation import results_in
 
 from onward import ToolContext, tool
 from onward.ledger import Ledger
@@ -166,3 +168,27 @@ async def test_a_refill_beats_as_its_run_expects(
     async with replace(bench, takeover_s=60).worker(app_of()):
         await run.ended()
     assert await run.most_attempts() == 2
+
+
+async def test_a_read_that_was_interrupted_long_ago_is_read_again(bench: Bench) -> None:
+    """No worker for eleven minutes in the middle of a read: it has no time limit to be past."""
+    started: list[bool] = []
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look; the first time, for so long that the worker is gone."""
+        started.append(True)
+        await asyncio.sleep(60 if len(started) == 1 else 0)
+        return "seen"
+
+    async with bench.worker(app_of(look)):
+        run = await bench.start(uses(("look", {})), says())
+        await wait_until(lambda: started, 20, what="the read")
+    redis: Any = bench.redis
+    key = bench.ledger(run).key
+    record = json.loads(await redis.hget(key, "s:1.1"))
+    record["first"] -= 11 * 60 * 1000
+    await redis.hset(key, "s:1.1", json.dumps(record))
+    async with bench.worker(app_of(look)):
+        await run.ended()
+    assert (len(started), results_in(run)[0]["content"]) == (2, "seen")
