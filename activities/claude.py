@@ -38,6 +38,7 @@ class _StepAttempt:
     def __init__(self, services: Services, given: ClaudeInput, pulse: Pulse) -> None:
         self._services, self._given, self._pulse = services, given, pulse
         self._ledger = services.ledger(given.run)
+        self._built = Turn(content="")
         # The fingerprint is the conversation before the turn: an attempt adopts the turn that an
         # earlier one froze, but never the reply of another branch (ledger.md, 1.1).
         self._position = Position(
@@ -72,20 +73,25 @@ class _StepAttempt:
         seen, head = await self._ledger.snapshot(), self._given.head
         opening = opening_of(seen)
         additions = self._given.additions
-        turn = transcript.build_turn(additions, results_of(seen, additions))
+        turn = self._built = transcript.build_turn(additions, results_of(seen, additions))
         earlier = transcript.messages(head, opening.frozen, replies_of(seen), turns_of(seen))
         claim = await self._position.claim(turn.model_dump_json())
         if claim.verdict == "claimed":
             turn = Turn.model_validate_json(claim.turn or "")
             return await self._ask(opening, earlier, turn)
         if claim.verdict == "done":
-            return self._seen(claim.result, claim.witness)
+            return self._seen(claim.result, claim.turn, claim.witness)
         text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
         raise stop("mismatch", text, self._requests.spend)
 
-    def _seen(self, recorded: str, witness: Witness | None) -> ClaudeReply:
+    def _seen(self, recorded: str, turn: str | None, witness: Witness | None) -> ClaudeReply:
         reply = ClaudeReply.model_validate_json(recorded)
-        return reply.model_copy(update={"witness": witness or self._given.witness})
+        answered = Turn.model_validate_json(turn) if turn else self._built
+        seen = {"witness": witness or self._given.witness, "turn": self._adopted(answered)}
+        return reply.model_copy(update=seen)
+
+    def _adopted(self, turn: Turn) -> str:
+        return "" if turn == self._built else turn.model_dump_json()
 
     async def _ask(self, opening: Opening, earlier: list[str], turn: Turn) -> ClaudeReply:
         self._pulse.hold(self._position.renew)
@@ -120,7 +126,7 @@ class _StepAttempt:
         if told.verdict != "done":
             text = f"step {self._given.step} was recorded otherwise meanwhile"
             raise stop("mismatch", text, self._requests.spend)
-        return self._seen(told.result, told.witness)
+        return self._seen(told.result, told.turn, told.witness)
 
     def _prepared(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:
         given = self._given
@@ -133,6 +139,7 @@ class _StepAttempt:
             calls=prepare_calls(given.run, given.step, message, opening, agent) if asked else (),
             head=transcript.advance(given.head, given.step, turn, message),
             prev=given.head.step,
+            turn=self._adopted(turn),
             turn_ids=turn.ids,
             spend=self._requests.spend,
             witness=given.witness,

@@ -30,7 +30,7 @@ from onward.messages import (
     RefillInput,
     ToolInput,
 )
-from onward.transcript import BEGINNING
+from onward.transcript import BEGINNING, Turn
 
 
 class RefillActivity:
@@ -107,7 +107,8 @@ class _Told:
         self.records[BEGINNING] = Restored(st="done", fp=fp, cls="read", result=text)
 
     def _replied(self, given: ClaudeInput, reply: ClaudeReply) -> None:
-        turn = transcript.build_turn(given.additions, self._results)
+        adopted = Turn.model_validate_json(reply.turn) if reply.turn else None
+        turn = adopted or transcript.build_turn(given.additions, self._results)
         if transcript.advance(given.head, given.step, turn, reply.message) != reply.head:
             activity.logger.warning("the turn of step %s cannot be rebuilt alike", given.step)
         text = reply.model_dump_json()

@@ -307,6 +307,9 @@ class ClaudeReply(Wire):
     """The transcript's end after this reply."""
     prev: str
     """Step id before this one: the transcript is the chain of these."""
+    turn: str = ""
+    """The answered user turn, where it is not the one that the step's additions make: an earlier
+    branch froze it, and history has it nowhere else. Empty: the additions' own."""
     turn_ids: tuple[str, ...] = ()
     """Ids of the people's messages that the answered user turn held."""
     spend: Spend = Spend()

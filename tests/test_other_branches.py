@@ -123,3 +123,34 @@ async def test_a_worker_without_the_agent_pays_for_nothing(bench: Bench) -> None
         app.agents["tester"] = agent
         result = await run.ended()
     assert (result.outcome, len(run.requests)) == ("completed", 2)
+
+
+async def test_a_turn_that_another_branch_froze_outlives_a_wipe(bench: Bench) -> None:
+    """It was sent, so it stays as it was sent: history keeps it where additions make another."""
+    runs: list[Run] = []
+    loop = asyncio.get_running_loop()
+
+    async def freeze() -> None:
+        ledger = bench.ledger(runs[0])
+        asked = (await ledger.records("1")).records["1"].result
+        use = json.loads(asked)["calls"][0]["tool_use_id"]
+        block = {"type": "tool_result", "tool_use_id": use, "content": "of another branch"}
+        await ledger.restore({}, {"2": json.dumps({"content": json.dumps([block])})})
+
+    @tool(effect="read")
+    def zombie() -> str:
+        """Let the other branch freeze the next turn."""
+        asyncio.run_coroutine_threadsafe(freeze(), loop).result()
+        return "mine"
+
+    @tool(effect="read")
+    def wipe() -> str:
+        """Lose the ledger."""
+        wiping: Any = bench.redis.delete(bench.ledger(runs[0]).key)
+        asyncio.run_coroutine_threadsafe(wiping, loop).result()
+        return "wiped"
+
+    async with bench.worker(app_of(zombie, wipe)):
+        runs.append(await bench.start(uses(("zombie", {})), uses(("wipe", {})), says()))
+        result = await runs[0].ended()
+    assert (result.outcome, result.spend.requests) == ("completed", 3)
