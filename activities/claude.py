@@ -14,7 +14,8 @@ from activities.requests import StepRequests
 from activities.services import Services, reset_lineage
 from onward import claude, json_text, transcript
 from onward.errors import LedgerGap
-from onward.messages import CALL_CLAUDE, ClaudeInput, ClaudeReply, Opening, Witness
+from onward.messages import ClaudeInput, ClaudeReply, Opening, Witness
+from onward.names import CALL_CLAUDE
 from onward.transcript import Turn
 
 

@@ -1,6 +1,6 @@
 """How an activity ends without a result: try again, or stop with a named reason.
 
-The workflow decides from the `type` of the error alone; the names are in `onward.messages`.
+The workflow decides from the `type` of the error alone; the names are in `onward.names`.
 """
 
 from collections.abc import Generator
@@ -11,7 +11,8 @@ from redis.exceptions import RedisError
 from temporalio.exceptions import ApplicationError
 
 from onward.errors import AppError, LedgerGap, LedgerUnreadable, UsageError
-from onward.messages import GiveUp, Spend, StopType
+from onward.messages import GiveUp, Spend
+from onward.names import StopType
 
 
 def stop(kind: StopType, message: str, spend: Spend | None = None) -> ApplicationError:

@@ -15,8 +15,6 @@ from onward import json_text, transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
 from onward.messages import (
-    BEGIN,
-    END,
     Attempt,
     BeginInput,
     EndInput,
@@ -26,6 +24,7 @@ from onward.messages import (
     RunResult,
     Witness,
 )
+from onward.names import BEGIN, END
 from onward.pricing import price_known, spend_of
 from onward.transcript import BEGINNING
 

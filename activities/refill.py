@@ -17,10 +17,6 @@ from activities.services import Services, reset_lineage
 from onward import json_text, transcript
 from onward.ledger import Restored
 from onward.messages import (
-    BEGIN,
-    CALL_CLAUDE,
-    REFILL,
-    RESERVED_ACTIVITIES,
     BeginInput,
     CallResult,
     ClaudeInput,
@@ -30,6 +26,7 @@ from onward.messages import (
     RefillInput,
     ToolInput,
 )
+from onward.names import BEGIN, CALL_CLAUDE, REFILL, RESERVED_ACTIVITIES
 from onward.transcript import BEGINNING, Turn
 
 

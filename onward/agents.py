@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from onward import json_text
 from onward.errors import AppError, UsageError
-from onward.messages import RESERVED_ACTIVITIES, EffectClass, Limits
+from onward.messages import EffectClass, Limits
+from onward.names import RESERVED_ACTIVITIES
 from onward.tools.decorator import NAME, Tool
 
 BUILT_IN = "onward.builtin:app"

@@ -31,7 +31,8 @@ from onward import history
 from onward.connection import Target, configured_target, connect, find_target
 from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
-from onward.messages import WORKFLOW, CancelRequest, RunStatus, Spend
+from onward.messages import CancelRequest, RunStatus, Spend
+from onward.names import WORKFLOW
 
 __all__ = [
     "Pending",

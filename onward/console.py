@@ -3,7 +3,7 @@
 Results go to standard output, everything about them to standard error, so that
 `RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.
 With `--json` standard output is exactly one JSON document. Colours and moving parts are for
-terminals only, and never with NO_COLOR.
+terminals only, colours never with NO_COLOR.
 """
 
 import json

@@ -21,16 +21,8 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.exceptions import ActivityError, ChildWorkflowError
 
-from onward.messages import (
-    BEGIN,
-    CALL_CLAUDE,
-    END,
-    ClaudeReply,
-    Opening,
-    RunRequest,
-    RunResult,
-    Spend,
-)
+from onward.messages import ClaudeReply, Opening, RunRequest, RunResult, Spend
+from onward.names import BEGIN, CALL_CLAUDE, END
 
 RPC_TIMEOUT = timedelta(seconds=10)
 

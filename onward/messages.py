@@ -31,30 +31,8 @@ Outcome = Literal[
 ]
 """How a run ended. The closed list that results, search attributes, CLI and docs share."""
 
-StopType = Literal[
-    "app",
-    "cancelled",
-    "claude",
-    "context_exceeded",
-    "ledger_gap",
-    "ledger_unreadable",
-    "mismatch",
-]
-"""Types of the errors with which an activity stops a step for good.
-
-`ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
-workflow asked for it. The others end the run.
-"""
-
 MAX_REQUEST_BYTES = 1_950_000
 """Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
-TASK_QUEUE = "onward"
-WORKFLOW = "agent"
-"""The workflow type that people see in the Temporal UI."""
-
-BEGIN, CALL_CLAUDE, REFILL, END = "begin", "call_claude", "refill", "end"
-RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, END})
-"""Names of Onward's own activities; a tool's activity type is the tool's name."""
 
 
 class Wire(BaseModel):

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from onward.errors import UsageError
-from onward.messages import TASK_QUEUE
+from onward.names import TASK_QUEUE
 
 ENV_FILE = ".env"
 

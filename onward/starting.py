@@ -25,7 +25,8 @@ from temporalio.service import RPCError
 from onward import history
 from onward.client import Run, describe, look, rpc_errors
 from onward.errors import NoSuchRun, UsageError
-from onward.messages import WORKFLOW, RunRequest, RunResult
+from onward.messages import RunRequest, RunResult
+from onward.names import WORKFLOW
 from onward.search_attributes import registered
 
 TASK_TIMEOUT = timedelta(seconds=3)

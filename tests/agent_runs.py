@@ -23,7 +23,8 @@ from temporalio.worker import Replayer, Worker
 from activities.services import Services
 from onward import Agent, App, claude
 from onward.ledger import Ledger
-from onward.messages import WORKFLOW, LimitOverrides, RunRef, RunRequest, RunResult, Workspace
+from onward.messages import LimitOverrides, RunRef, RunRequest, RunResult, Workspace
+from onward.names import WORKFLOW
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
 from worker import build_worker
 from workflows.agent import AgentWorkflow

@@ -13,7 +13,7 @@ from onward.demo.history import Activity
 from onward.demo.killer import Struck
 from onward.demo.report import Bill, lines, report
 from onward.demo.script import Kill
-from onward.messages import CALL_CLAUDE
+from onward.names import CALL_CLAUDE
 from onward.testing import payments
 from onward.testing.messages_api import Entry
 

@@ -17,7 +17,7 @@ from test_field_conversation import results_in
 
 from activities import tools
 from onward import ToolContext, tool
-from onward.messages import WORKFLOW
+from onward.names import WORKFLOW
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault, Step
 

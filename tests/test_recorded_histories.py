@@ -16,7 +16,7 @@ from temporalio.worker import Replayer
 
 from onward import tool
 from onward.local_services import redis_server
-from onward.messages import WORKFLOW
+from onward.names import WORKFLOW
 from onward.testing import wait_until
 from workflows.agent import AgentWorkflow
 

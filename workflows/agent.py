@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from onward import messages as m
+    from onward import names
     from workflows import scheduling
     from workflows.budget import ending_of, over_limit
     from workflows.calls import run_calls
@@ -18,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 
 
-@workflow.defn(name=m.WORKFLOW, failure_exception_types=[ValueError, TypeError])
+@workflow.defn(name=names.WORKFLOW, failure_exception_types=[ValueError, TypeError])
 class AgentWorkflow:
     """One agent run. Its event history is the checkpoint: all else can be lost and rebuilt.
 

@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
+from onward import names
 from workflows.state import RunState
 from workflows.stops import gave_up, kind_of
 
@@ -44,7 +45,7 @@ async def begin(state: RunState) -> m.Opening:
     """Freeze what stays fixed for the whole run, and take the witness."""
     given = m.BeginInput(run=run_ref(state.request), request=state.request, witness=state.witness)
     summary = f"freeze {state.request.agent}'s prompt and tools"
-    return await _activity(m.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
+    return await _activity(names.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
 
 
 async def ask_claude(state: RunState) -> m.ClaudeReply:
@@ -86,7 +87,7 @@ async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
     )
     summary = f"step {step}"
     return await _activity(
-        m.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
+        names.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
     )
 
 
@@ -129,7 +130,7 @@ async def refill(state: RunState) -> None:
     given = m.RefillInput(run=run_ref(state.request), witness=state.witness)
     takeover_s = state.opening.takeover_s
     refilled = await _activity(
-        m.REFILL, given, m.Refilled, "rebuild the ledger from history", takeover_s, _CLAUDE_S
+        names.REFILL, given, m.Refilled, "rebuild the ledger from history", takeover_s, _CLAUDE_S
     )
     state.witness = refilled.witness
 
@@ -138,7 +139,7 @@ async def end(state: RunState, result: m.RunResult) -> m.RunResult:
     """Tell the ledger that the run is over; the activity's result holds the run's."""
     given = m.EndInput(run=run_ref(state.request), result=result, asking=state.asking)
     summary = f"outcome: {result.outcome}"
-    return await _activity(m.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
+    return await _activity(names.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
 
 
 async def _activity(  # noqa: PLR0917  (each has a meaning of its own)

@@ -13,7 +13,7 @@ _OUTCOMES: dict[str, Outcome] = {
 
 
 def kind_of(error: ActivityError) -> str:
-    """Type name of the error that ended the activity (`onward.messages.StopType`, or another)."""
+    """Type name of the error that ended the activity (`onward.names.StopType`, or another)."""
     cause = error.cause
     return cause.type or "" if isinstance(cause, ApplicationError) else type(cause).__name__
 

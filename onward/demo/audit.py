@@ -17,7 +17,7 @@ from onward.demo.history import Activity
 from onward.demo.killer import Struck
 from onward.demo.refactor import Refactor, digests
 from onward.demo.script import KEYED_ENDPOINT, Effect, Script
-from onward.messages import CALL_CLAUDE
+from onward.names import CALL_CLAUDE
 from onward.testing import payments
 from onward.testing.messages_api import Entry
 
@@ -107,7 +107,7 @@ def count_effects(evidence: Evidence) -> EffectCount:
 def count_claude_calls(evidence: Evidence) -> ClaudeCalls:
     """Compare the requests that reached Claude with the steps of the script."""
     needed, made = len(evidence.script.steps), len(evidence.claude)
-    return ClaudeCalls(needed, made, made - needed)
+    return ClaudeCalls(needed, made, max(0, made - needed))
 
 
 def file_problems(refactor: Refactor, workspace: Path) -> list[str]:
@@ -207,7 +207,7 @@ def _explained_doubts(evidence: Evidence) -> dict[str, str]:
 
 def _claude_problems(evidence: Evidence) -> Iterator[str]:
     calls = count_claude_calls(evidence)
-    if calls.wasted < 0:
+    if calls.made < calls.needed:
         yield f"only {calls.made} of {calls.needed} steps were asked for"
     if calls.wasted > len(evidence.struck):
         yield f"{calls.wasted} requests were wasted by {len(evidence.struck)} kills"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
@@ -20,7 +21,8 @@ from onward.demo.report import Bill
 from onward.demo.stage import Stage
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
 from onward.managed_process import ManagedProcess, ProcessFailed
-from onward.messages import WORKFLOW, RunRequest, RunResult
+from onward.messages import RunRequest, RunResult
+from onward.names import WORKFLOW
 from onward.testing.messages_api import read_journal
 from onward.testing.processes import WorkerProcess
 from onward.tools import workspace
@@ -106,6 +108,8 @@ async def run(stage: Stage, view: View, cleanup: AsyncExitStack) -> tuple[Eviden
         (failure,) = await asyncio.gather(following, return_exceptions=True)
         if isinstance(failure, Exception):
             chase.trouble.append(f"following the run's history ended: {failure!r}")
+        if not agent.closed:
+            chase.trouble.extend(await _held_up_by(agent))
         await _terminate(agent)
     result = await _result(agent)
     evidence = _evidence(agent, chase, result)
@@ -134,6 +138,23 @@ async def _begin(stage: Stage, cleanup: AsyncExitStack) -> AgentRun:
         result_type=RunResult,
     )
     return AgentRun(stage, temporal, redis, handle, task_queue=f"onward-{name}")
+
+
+async def _held_up_by(agent: AgentRun) -> list[str]:
+    try:
+        described = await agent.handle.describe(rpc_timeout=_RPC_TIMEOUT)
+    except RPCError as error:
+        return [f"the run cannot be looked at: {error}"]
+    return failing(described.raw_description)
+
+
+def failing(description: DescribeWorkflowExecutionResponse) -> list[str]:
+    """Say in words which activities of an open run fail and are tried again, and why."""
+    return [
+        f"{each.activity_type.name} fails, attempt {each.attempt}: {each.last_failure.message}"
+        for each in description.pending_activities
+        if each.HasField("last_failure")
+    ]
 
 
 async def _terminate(agent: AgentRun) -> None:

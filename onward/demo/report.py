@@ -123,5 +123,3 @@ def lines(found: Report) -> Iterator[str]:
     if more := len(found.problems[_SHOWN_PROBLEMS:]):
         yield f"  WRONG      and {more} more"
     yield "The audit holds." if found.ok else "The audit FAILS."
-    if found.ui_url:
-        yield f"The run in the Temporal UI: {found.ui_url}"

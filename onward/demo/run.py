@@ -47,7 +47,7 @@ async def _run(options: DemoOptions) -> int:
         )
         _print(found, as_json=options.json)
         if _interactive(options) and found.ui_url:
-            await _enter()
+            await _enter(found.ui_url)
     return 0 if found.ok else 1
 
 
@@ -62,14 +62,18 @@ def _interactive(options: DemoOptions) -> bool:
     return not options.json and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-async def _enter() -> None:
-    """Wait for Enter, or for the end of input, without a thread that would keep us alive."""
+async def _enter(ui_url: str) -> None:
+    """Keep the servers for a look at the run, until Enter or the end of input.
+
+    Without a thread, which would keep us alive. Who cannot press Enter gets no link either: it
+    would be dead when it is read.
+    """
     loop, pressed = asyncio.get_running_loop(), asyncio.Event()
     try:
         loop.add_reader(sys.stdin, pressed.set)
     except (OSError, ValueError):
         return  # nothing can be typed here: a file, or closed
-    print("Enter to stop", flush=True)  # noqa: T201
+    print(f"The run in the Temporal UI: {ui_url}\nEnter to stop", flush=True)  # noqa: T201
     try:
         await pressed.wait()
         sys.stdin.readline()  # else the shell would get the line

@@ -1,0 +1,26 @@
+"""Names on the wire: written in every history, so they never change and no file's place matters."""
+
+from typing import Literal
+
+TASK_QUEUE = "onward"
+WORKFLOW = "agent"
+"""The workflow type that people see in the Temporal UI."""
+
+BEGIN, CALL_CLAUDE, REFILL, END = "begin", "call_claude", "refill", "end"
+RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, END})
+"""Names of Onward's own activities; a tool's activity type is the tool's name."""
+
+StopType = Literal[
+    "app",
+    "cancelled",
+    "claude",
+    "context_exceeded",
+    "ledger_gap",
+    "ledger_unreadable",
+    "mismatch",
+]
+"""Types of the errors with which an activity stops a step for good.
+
+`ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
+workflow asked for it. The others end the run.
+"""
