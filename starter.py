@@ -295,7 +295,8 @@ def _said(error: CycloptsError) -> str:
     hint = f"`{command} --help` shows what is possible"
     if isinstance(error, UnusedCliTokensError):
         hint = f"Put a prompt or an id of several words in quotes; {hint}"
-    return f"{str(error).strip().rstrip('.')}. {hint}"
+    text = str(error).strip().rstrip(".")
+    return f"{text}{'' if text.endswith('?') else '.'} {hint}"
 
 
 def main() -> NoReturn:

@@ -160,7 +160,8 @@ async def rpc_errors(run_id: str = "") -> AsyncGenerator[None, None]:
             case status:
                 raise ConnectError(
                     f"Temporal did not answer ({status.name.lower()}: {error.message}). Nothing "
-                    "is lost: runs go on when it is back. Try again"
+                    "is lost: runs go on when it is back. An embedded one comes back with "
+                    "`python worker.py --local`"
                 ) from error
 
 

@@ -206,6 +206,7 @@ async def test_impossible_id_is_refused(cli: Cli, run_id: str, said: str) -> Non
         (["half \udcff letter"], "not valid Unicode text"),
         (["half \ud83d pair"], "not valid Unicode text"),
         (["--wiat"], "unknown option '--wiat'"),
+        (["do it", "--wiat"], "Did you mean --wait? `starter.py start --help`"),
         (["two", "words"], "in quotes"),
         (["do it", "--agent", "no such"], "--agent is 'no such'"),
         (["do it", "--model", ""], "--model is empty"),

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from onward.demo import audit, refactor, script
 from onward.demo.audit import Evidence
 from onward.demo.history import Activity
 from onward.demo.killer import Struck
+from onward.demo.protected import failing
 from onward.demo.report import Bill, lines, report
 from onward.demo.script import Kill
 from onward.names import CALL_CLAUDE
@@ -192,9 +194,28 @@ def test_the_report_has_the_promised_keys_and_reads_as_text(good: Evidence) -> N
         *("history_bytes", "workflow_id", "ui_url", "ok"),
     }
     assert found["ok"]
-    text = "\n".join(lines(report(good, Bill(45, {}), seed=2, unprotected=False, seconds=9.0)))
+    bill = Bill(45, {}, ui_url="http://127.0.0.1:8233")
+    text = "\n".join(lines(report(good, bill, seed=2, unprotected=False, seconds=9.0)))
     assert "The audit holds." in text
     assert "exit status -9, next request after 0.25 s" in text
+    assert "http://" not in text, "the servers end with the demo, unless somebody is looking"
+
+
+def test_a_run_that_stopped_early_wasted_nothing(good: Evidence) -> None:
+    """Fewer requests than steps are a problem of their own, no negative waste."""
+    stopped = replace(good, claude=good.claude[:1])
+    assert audit.count_claude_calls(stopped).wasted == 0
+    assert "only 1 of 45 steps were asked for" in audit.book_problems(stopped)
+
+
+def test_what_holds_an_open_run_up_is_said() -> None:
+    """An activity that fails again and again is named with its reason; one that waits is not."""
+    description = DescribeWorkflowExecutionResponse()
+    description.pending_activities.add().activity_type.name = "read"
+    stuck = description.pending_activities.add(attempt=7)
+    stuck.activity_type.name = "grep"
+    stuck.last_failure.message = "list indices must be integers"
+    assert failing(description) == ["grep fails, attempt 7: list indices must be integers"]
 
 
 def test_a_workspace_without_the_edits_fails_the_audit(good: Evidence, tmp_path: Path) -> None:
