@@ -1,6 +1,7 @@
 """One Claude request for one step: look up, freeze the turn, ask, record, return."""
 
 import asyncio
+import time
 from typing import Any
 
 from temporalio import activity
@@ -39,7 +40,7 @@ class _StepAttempt:
     def __init__(self, services: Services, given: ClaudeInput, pulse: Pulse) -> None:
         self._services, self._given, self._pulse = services, given, pulse
         self._ledger = services.ledger(given.run)
-        self._built = Turn(content="")
+        self._built, self._began = Turn(content=""), time.monotonic()
         # The fingerprint is the conversation before the turn: an attempt adopts the turn that an
         # earlier one froze, but never the reply of another branch (ledger.md, 1.1).
         self._position = Position(
@@ -143,6 +144,7 @@ class _StepAttempt:
             turn=self._adopted(turn),
             turn_ids=turn.ids,
             spend=self._requests.spend,
+            took_s=round(time.monotonic() - self._began, 3),
             witness=given.witness,
         )
 

@@ -7,11 +7,12 @@ from temporalio import activity
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.service import RPCError
 
-from activities.failures import stop, translated
+from activities.failures import translated
+from activities.own_history import read_history
 from activities.position import Position
 from activities.pulse import Pulse
 from activities.services import Services, reset_lineage
-from onward import json_text, transcript
+from onward import transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
 from onward.messages import (
@@ -20,6 +21,7 @@ from onward.messages import (
     EndInput,
     Limits,
     Opening,
+    RunRef,
     RunRequest,
     RunResult,
     Witness,
@@ -49,11 +51,12 @@ class LifecycleActivities:
 
     async def _begin(self, given: BeginInput) -> Opening:
         ledger, lineage = self._services.ledger(given.run), reset_lineage(given.run)
-        witness = await ledger.begin(given.witness, reset_lineage=lineage)
+        known = given.witness or (await self._original_witness(given.run) if lineage else None)
+        witness = await ledger.begin(known, reset_lineage=lineage)
         position = Position(
             ledger,
             step=BEGINNING,
-            fp=json_text.sha256(given.request.model_dump_json()),
+            fp=BEGINNING,
             effect="read",
             witness=witness,
             lineage=lineage,
@@ -61,14 +64,20 @@ class LifecycleActivities:
         )
         claim = await position.claim()
         recorded = claim.result
-        if claim.verdict == "mismatch":
-            # A reset that another release carries out may write the same request otherwise.
-            raise stop("mismatch", "this run's beginning is recorded for another request")
         if claim.verdict == "claimed":
             opening = self._opening(given.request, witness).model_dump_json()
             told = await position.complete(opening)
             recorded = told.result if told else opening
         return Opening.model_validate_json(recorded).model_copy(update={"witness": witness})
+
+    async def _original_witness(self, run: RunRef) -> Witness | None:
+        """Take the witness that a reset to the first task was not given (ledger.md, 1.3)."""
+        try:
+            told = await read_history(self._services.temporal, run.workflow_id, run.original_run_id)
+        except RPCError as error:
+            activity.logger.warning("the original run's history is gone: %s", error)
+            return None
+        return told.first_witness
 
     def _opening(self, request: RunRequest, witness: Witness) -> Opening:
         agent = self._services.app.agent(request.agent)

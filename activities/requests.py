@@ -37,6 +37,9 @@ class StepRequests:
         """Add what the ledger knows of earlier attempts."""
         for token, usage in (await self._ledger.usages(self._step)).items():
             self._attempts[token] = Attempt.model_validate(usage)
+        for token, attempt in self._attempts.items():
+            # Whole or not, its reply was not recorded: we would not be asking again.
+            self._attempts[token] = attempt.model_copy(update={"whole": False})
         self._beat()
 
     async def keep(self) -> None:

@@ -5,8 +5,10 @@ is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Red
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,16 @@ from onward.failpoints import failpoint
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, EffectClass, ToolInput
 from onward.tools import Tool, ToolContext, error_content, meaning, to_content
+from onward.tools.running import run_apart
 from onward.tools.workspace import WorkspaceElsewhere, check
 
 _MOST_REQUESTS = 10
 _LONGEST_MS = 10 * 60 * 1000
 """A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
+_FEWEST_REQUESTS = 3
+"""Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
+_CONTENT_S = 20.0
+"""How long turning a tool's result into text may take."""
 _GRACE_S = 5.0
 """How long a cancelled call may take to come to a definite end."""
 _ELSEWHERE_S = 1.0
@@ -58,7 +65,7 @@ class _CallAttempt:
     """One attempt at one call."""
 
     def __init__(self, services: Services, given: ToolInput, pulse: Pulse) -> None:
-        self._given, self._pulse = given, pulse
+        self._given, self._pulse, self._began = given, pulse, time.monotonic()
         self._ledger = services.ledger(given.run)
         self._tool = _tool(services, given)
         self._effect = _strictest(given.effect, self._tool.effect)
@@ -104,9 +111,8 @@ class _CallAttempt:
 
     def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:
         """Say how a call ends that had its requests and its time; None if it still has some."""
-        # A read may be repeated however long ago it began: no worker may have been there since.
-        in_time = self._effect == "read" or claim.now_ms - claim.first_ms <= _LONGEST_MS
-        if claim.requests <= _MOST_REQUESTS and in_time:
+        late = claim.now_ms - claim.first_ms > _LONGEST_MS
+        if claim.requests <= (_FEWEST_REQUESTS if late else _MOST_REQUESTS):
             return None
         if claim.may_have_sent and self._effect != "read":
             return self._doubt(f"no answer to {claim.requests - 1} requests")
@@ -131,8 +137,14 @@ class _CallAttempt:
 
     async def _returned(self, value: object) -> CallResult:
         # Apart: it runs the value's own code, on as much as the tool returned.
-        content = await asyncio.to_thread(to_content, value)
-        return await self._complete(CallResult(status="done", content=content))
+        try:
+            make = partial(to_content, value)
+            content = str(await run_apart(make, name=self._tool.name, timeout_s=_CONTENT_S))
+        except TimeoutError:
+            content = to_content(
+                f"The call is done. Its result took over {_CONTENT_S:g} s to show."
+            )
+        return await self._complete(CallResult(status="done", content=content, took_s=self._took_s))
 
     async def _run(self, fields: dict[str, Any], context: ToolContext) -> object:
         """Run the tool; a cancel gives an effect some grace to come to a definite end."""
@@ -183,11 +195,15 @@ class _CallAttempt:
         return _recorded(told, result)
 
     async def _fail(self, content: str) -> CallResult:
-        result = CallResult(status="failed", content=content, is_error=True)
+        result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
         return _recorded(await self._position.fail(result.model_dump_json()), result)
 
     async def _doubt(self, why: str) -> CallResult:
         return _recorded(await self._position.doubt(why), _in_doubt(why))
+
+    @property
+    def _took_s(self) -> float:
+        return round(time.monotonic() - self._began, 3)
 
     def _workspace(self) -> Path | None:
         try:

@@ -29,6 +29,10 @@ _STREAM_ERRORS_STOP = frozenset(
 )  # fmt: skip
 _NO_HINT_429_S = 20.0
 _SPEND_LIMIT_S = 3600.0
+_LONGEST_WAIT_S = 24 * 3600.0
+"""A `retry-after` beyond this, or that is no number of seconds at all, is not believed."""
+_TOO_LONG = "prompt is too long"
+"""How a 400 says that the conversation no longer fits the model's context window."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ def _status_posture(error: APIStatusError) -> Posture:
     line = f"Claude answered {status} {kind or ''}: {_words(error)} (request {error.request_id})"
     hint = {401: "Check ANTHROPIC_API_KEY.", 404: "Check the model's name."}.get(status)
     line = f"{line}. {hint}" if hint else line
-    if status == 413:  # noqa: PLR2004
+    if status == 413 or (status == 400 and _TOO_LONG in line):  # noqa: PLR2004
         return Posture("context_exceeded", line, refused=True)
     if not _retried(error):
         return Posture("stop", line, refused=True)
@@ -172,9 +176,11 @@ def _delay_s(error: APIStatusError) -> float | None:
     headers = error.response.headers
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            return max(0.0, float(headers[name]) * unit_s)
+            delay_s = float(headers[name]) * unit_s
         except (KeyError, ValueError):
             continue
+        if 0 <= delay_s <= _LONGEST_WAIT_S:
+            return delay_s
     if error.status_code == 429:  # noqa: PLR2004
         # A monthly cap answers 429 without a hint and does so until next month (claude-api.md, 6).
         return _SPEND_LIMIT_S if "spend" in (error.error_code or "") else _NO_HINT_429_S

@@ -292,6 +292,8 @@ class ClaudeReply(Wire):
     """Ids of the people's messages that the answered user turn held."""
     spend: Spend = Spend()
     """Of all attempts of this step, lost ones included."""
+    took_s: float = 0.0
+    """Seconds that the attempt ran which got the reply."""
     witness: Witness
     """Seen in the ledger operation that recorded or found the reply; the step's calls use it."""
 
@@ -333,6 +335,8 @@ class CallResult(Wire):
     """Of a doubt: what makes the outcome unknown."""
     recorded: bool = True
     """False: the ledger could not be told; history is the only record."""
+    took_s: float = 0.0
+    """Seconds that the attempt ran; waiting for servers and workers is not in it."""
 
 
 # ---- repair and end

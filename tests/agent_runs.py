@@ -23,7 +23,7 @@ from temporalio.worker import Replayer, Worker
 from activities.services import Services
 from onward import Agent, App, claude
 from onward.ledger import Ledger
-from onward.messages import LimitOverrides, RunRef, RunRequest, RunResult, Workspace
+from onward.messages import LimitOverrides, Opening, RunRef, RunRequest, RunResult, Workspace
 from onward.names import WORKFLOW
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
 from worker import build_worker
@@ -203,6 +203,13 @@ class Run:
         """Highest attempt number of any activity of the run."""
         events = (await self.history()).events
         return max(e.activity_task_started_event_attributes.attempt for e in events)
+
+    async def witness(self) -> str:
+        """Nonce of the witness that the run's first activity left in history."""
+        events = (await self.history()).events
+        done = [e for e in events if e.HasField("activity_task_completed_event_attributes")]
+        payload = done[0].activity_task_completed_event_attributes.result.payloads[0]
+        return Opening.model_validate_json(payload.data).witness.nonce
 
     async def last_activity_result(self) -> str:
         """Outcome in the result of the run's last activity."""

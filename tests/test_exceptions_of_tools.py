@@ -142,6 +142,36 @@ async def test_what_can_never_be_sent_ends_as_an_error(
     assert run.result.in_doubt == ()
 
 
+async def test_time_alone_leaves_no_doubt(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that slept past the ten minutes still asks a few times with the same key."""
+    monkeypatch.setattr(tools, "_LONGEST_MS", 0)
+    attempts = Attempts("keyed", httpx2.ReadTimeout("late"), httpx2.ReadTimeout("late"))
+    run, told = await _run(bench, attempts)
+    assert told["content"] == "acted"
+    assert run.result is not None
+    assert (len(attempts.keys), run.result.in_doubt) == (3, ())
+
+
+async def test_a_result_that_cannot_be_written_down_is_still_done(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value whose own code hangs holds nothing up: the call is done, and Claude is told so."""
+    monkeypatch.setattr(tools, "_CONTENT_S", 0.3)
+
+    class Hangs:
+        def __repr__(self) -> str:
+            time.sleep(20)
+            return "late"
+
+    @tool
+    async def act() -> object:
+        """Act."""
+        return Hangs()
+
+    run = await bench.run(app_of(act), uses(("act", {})), says())
+    assert "The call is done" in results_in(run)[0]["content"]
+
+
 @pytest.mark.parametrize("effect", EFFECTS)
 async def test_a_tool_that_never_ends_is_timed_out(bench: Bench, effect: EffectClass) -> None:
     """`timeout_s` ends the wait; what it means is the class's: an error, another try, a doubt."""

@@ -66,6 +66,15 @@ async def test_an_input_of_the_wrong_type_fails_the_run_at_once(bench: Bench, gi
             await asyncio.wait_for(handle.result(), 10)
 
 
+async def test_a_start_without_input_fails_the_run_at_once(bench: Bench) -> None:
+    """As the Temporal UI makes it when nothing is typed into its form."""
+    async with bench.worker(app_of()):
+        name = f"run-{uuid.uuid4().hex[:12]}"
+        handle = await bench.temporal.start_workflow(WORKFLOW, id=name, task_queue=bench.queue)
+        with pytest.raises(WorkflowFailureError):
+            await asyncio.wait_for(handle.result(), 10)
+
+
 async def _cancelled_in(run: Run) -> float:
     asked = time.monotonic()
     await run.handle.signal("cancel")

@@ -130,6 +130,7 @@ def test_a_spend_cap_is_not_retried_soon() -> None:
     assert _delay({}) == 20.0
     assert _delay({"retry-after": "7"}) == 7.0
     assert _delay({"retry-after-ms": "250"}) == 0.25
+    assert _delay({"retry-after": "inf"}) == 20.0
 
 
 def _delay(headers: dict[str, str]) -> float | None:
@@ -161,6 +162,15 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0
+
+
+async def test_a_prompt_that_is_too_long_has_its_outcome(bench: Bench) -> None:
+    """The API says it with a 400: not a failure of the run, but `context_exceeded`."""
+    said = "prompt is too long: 208310 tokens > 200000 maximum"
+    fault = Fault(status=400, error=ErrorDetail(type="invalid_request_error", message=said))
+    run = await bench.run(app_of(), says(faults=[fault], faults_forever=True))
+    assert run.result is not None
+    assert (run.result.outcome, len(run.requests)) == ("context_exceeded", 1)
 
 
 @pytest.mark.field("B05")

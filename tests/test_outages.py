@@ -147,6 +147,8 @@ async def test_a_reset_repeats_no_effect(bench: Bench) -> None:
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert acted == ["1.1", "2.1"]
     assert len(run.requests) == asked
+    # Given none itself, the reset run takes the witness of the one it was made from.
+    assert await again.witness() == await run.witness() != ""
 
 
 async def test_a_refill_beats_as_its_run_expects(

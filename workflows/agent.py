@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -19,33 +21,34 @@ with workflow.unsafe.imports_passed_through():
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 
 
-@workflow.defn(name=names.WORKFLOW, failure_exception_types=[ValueError, TypeError])
-class AgentWorkflow:
-    """One agent run. Its event history is the checkpoint: all else can be lost and rebuilt.
+# Values that cannot be read or written fail a run at once: retrying the task would find the same
+# ones for ever. Other errors are faults of ours, and wait for the deploy that mends them.
+_FATAL = (ValidationError, PydanticSerializationError)
 
-    Values that cannot be read or written (`ValueError`, `TypeError`) fail the run at once: retrying
-    the workflow task would find the same value for ever.
-    """
+
+@workflow.defn(name=names.WORKFLOW, failure_exception_types=_FATAL)
+class AgentWorkflow:
+    """One agent run. Its event history is the checkpoint: all else can be lost and rebuilt."""
 
     @workflow.init
-    def __init__(self, request: m.RunRequest) -> None:
-        # A null input passes every type hint on its way here.
+    def __init__(self, request: m.RunRequest | None = None) -> None:
+        # None is what a start without input gives; it is refused here, where it fails the run.
         self._state = RunState.of(m.RunRequest.model_validate(request))
         self._task: asyncio.Task[m.RunResult] | None = None
         self._cancels_by_signal = 0
 
     @workflow.run
-    async def run(self, request: m.RunRequest) -> m.RunResult:
+    async def run(self, request: m.RunRequest | None = None) -> m.RunResult:  # noqa: ARG002
         """Run the agent that `request` names until it ends, and return how it ended."""
         _refuse_repeats()
-        _refuse_size(request)
+        _refuse_size(self._state.request)
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.outcome, self._state.doing = result.outcome, "ending"
         return self._conclude(await self._end(result))
 
     async def _converse(self) -> m.RunResult:
-        state, started = self._state, workflow.time()
+        state = self._state
         try:
             # Before a `begin` that may wait for its Redis: no task was there yet to be cancelled.
             self._heed_cancel()
@@ -53,7 +56,7 @@ class AgentWorkflow:
             state.opened(await scheduling.begin(state))
             while True:
                 self._heed_cancel()
-                if limit := over_limit(state, workflow.time() - started):
+                if limit := over_limit(state):
                     return state.result(*limit)
                 self._show("asking Claude")
                 reply = await scheduling.ask_claude(state)
@@ -158,7 +161,7 @@ def _refuse_repeats() -> None:
 
 def _refuse_size(request: m.RunRequest) -> None:
     """Refuse what would no longer fit the inputs of activities: those retry for ever."""
-    size = len(m.RunRequest.model_validate(request).model_dump_json().encode())
+    size = len(request.model_dump_json().encode())
     if size > m.MAX_REQUEST_BYTES:
         raise ApplicationError(
             f"found a run's input of {size:,} bytes as JSON, expected {m.MAX_REQUEST_BYTES:,} at "

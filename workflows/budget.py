@@ -24,8 +24,8 @@ _ENDINGS: dict[str, Ending] = {
 }
 
 
-def over_limit(state: RunState, running_s: float) -> Ending | None:
-    """Say which limit, if any, forbids another step after `running_s` seconds."""
+def over_limit(state: RunState) -> Ending | None:
+    """Say which limit, if any, forbids another step."""
     limits, spend = state.limits, state.spend
     if state.steps >= limits.max_steps:
         return "limit_steps", f"{state.steps} steps were done, and {limits.max_steps} are allowed"
@@ -35,8 +35,8 @@ def over_limit(state: RunState, running_s: float) -> Ending | None:
     if spend.tokens >= limits.max_tokens:
         used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens:,} are allowed"
         return "limit_tokens", used
-    if running_s >= limits.max_time_s:
-        ran = f"the run took {running_s:.0f} s, and {limits.max_time_s:.0f} s are allowed"
+    if state.running_s >= limits.max_time_s:
+        ran = f"the run worked for {state.running_s:g} s, and {limits.max_time_s:g} s are allowed"
         return "limit_time", ran
     if state.failing >= limits.max_repeats:
         return "limit_repeats", f"in {state.failing} steps in a row every call failed"

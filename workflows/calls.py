@@ -59,6 +59,7 @@ async def _run_call(
         result = await run_tool(state, reply, index)
     except ActivityError as error:
         return _stopped(state, call, error)
+    state.running_s += result.took_s
     if result.status == "in_doubt":
         return _in_doubt(state, call, result.why)
     return ResultOf(

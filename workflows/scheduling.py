@@ -43,7 +43,9 @@ def run_ref(request: m.RunRequest) -> m.RunRef:
 
 async def begin(state: RunState) -> m.Opening:
     """Freeze what stays fixed for the whole run, and take the witness."""
-    given = m.BeginInput(run=run_ref(state.request), request=state.request, witness=state.witness)
+    # Not the prompt: a byte of conversation enters history once more only where it is said.
+    request = state.request.model_copy(update={"prompt": ""})
+    given = m.BeginInput(run=run_ref(state.request), request=request, witness=state.witness)
     summary = f"freeze {state.request.agent}'s prompt and tools"
     return await _activity(names.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
 

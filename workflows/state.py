@@ -38,6 +38,8 @@ class RunState:
     spend: Spend = field(default_factory=Spend)
     asking: str = ""
     """Step that Claude is being asked, while nothing says yet what it costs."""
+    running_s: float = 0.0
+    """Seconds that Claude and tools worked, without waiting for servers, workers and people."""
     failing: int = 0
     """Steps in a row in which every call failed."""
     in_doubt: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ class RunState:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.steps += 1
+        self.running_s += reply.took_s
         self.asking = ""
         self.spend += reply.spend
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.

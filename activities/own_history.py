@@ -1,0 +1,99 @@
+"""What a run's own history tells: how each step and call ended. Read with the worker's client."""
+
+from typing import Any
+
+from temporalio import activity
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from onward import transcript
+from onward.ledger import Restored
+from onward.messages import (
+    BeginInput,
+    CallResult,
+    ClaudeInput,
+    ClaudeReply,
+    Opening,
+    ToolInput,
+    Witness,
+)
+from onward.names import BEGIN, CALL_CLAUDE, RESERVED_ACTIVITIES
+from onward.transcript import BEGINNING, Turn
+
+
+async def read_history(client: Client, workflow_id: str, run_id: str) -> "Told":
+    """Read the history of one run. Raises `RPCError`, also where Temporal has forgotten it."""
+    told = Told(client)
+    async for event in client.get_workflow_handle(
+        workflow_id, run_id=run_id
+    ).fetch_history_events():
+        await told.hear(event)
+    return told
+
+
+class Told:
+    """What a history tells."""
+
+    def __init__(self, client: Client) -> None:
+        self._converter = client.data_converter
+        self._scheduled: dict[int, tuple[str, Any]] = {}
+        self._results: dict[str, CallResult] = {}
+        self.records: dict[str, Restored] = {}
+        self.turns: dict[str, str] = {}
+        self.first_witness: Witness | None = None
+        """What the first `begin` left."""
+
+    async def hear(self, event: HistoryEvent) -> None:
+        """Take the next event."""
+        if event.HasField("activity_task_scheduled_event_attributes"):
+            attributes = event.activity_task_scheduled_event_attributes
+            name = attributes.activity_type.name
+            self._scheduled[event.event_id] = (name, await self._input(name, attributes.input))
+        elif event.HasField("activity_task_completed_event_attributes"):
+            done = event.activity_task_completed_event_attributes
+            name, given = self._scheduled.pop(done.scheduled_event_id)
+            await self._ended(given, done.result)
+
+    async def _input(self, name: str, payloads: Payloads) -> Any:
+        known: dict[str, type] = {BEGIN: BeginInput, CALL_CLAUDE: ClaudeInput}
+        kind = known.get(name, ToolInput)
+        if name in RESERVED_ACTIVITIES and name not in known:
+            return None
+        return (await self._converter.decode_wrapper(payloads, [kind]))[0]
+
+    async def _ended(self, given: Any, payloads: Payloads) -> None:
+        if isinstance(given, BeginInput):
+            self._begun(await self._result(payloads, Opening))
+        elif isinstance(given, ClaudeInput):
+            self._replied(given, await self._result(payloads, ClaudeReply))
+        elif isinstance(given, ToolInput):
+            self._called(given, await self._result(payloads, CallResult))
+
+    async def _result(self, payloads: Payloads, kind: type) -> Any:
+        return (await self._converter.decode_wrapper(payloads, [kind]))[0]
+
+    def _begun(self, opening: Opening) -> None:
+        self.first_witness = self.first_witness or opening.witness
+        text = opening.model_dump_json()
+        self.records[BEGINNING] = Restored(st="done", fp=BEGINNING, cls="read", result=text)
+
+    def _replied(self, given: ClaudeInput, reply: ClaudeReply) -> None:
+        adopted = Turn.model_validate_json(reply.turn) if reply.turn else None
+        turn = adopted or transcript.build_turn(given.additions, self._results)
+        if transcript.advance(given.head, given.step, turn, reply.message) != reply.head:
+            activity.logger.warning("the turn of step %s cannot be rebuilt alike", given.step)
+        text = reply.model_dump_json()
+        self.turns[given.step] = turn.model_dump_json()
+        self.records[given.step] = Restored(
+            st="done", fp=given.head.digest, cls="read", result=text
+        )
+
+    def _called(self, given: ToolInput, result: CallResult) -> None:
+        fp, effect = given.fingerprint, given.effect
+        if result.status == "in_doubt":
+            self.records[given.call] = Restored(st="doubt", fp=fp, cls=effect, why=result.why)
+            return
+        self._results[given.call] = result
+        text = result.model_dump_json()
+        self.records[given.call] = Restored(st=result.status, fp=fp, cls=effect, result=text)
