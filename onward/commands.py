@@ -102,6 +102,11 @@ def perform(command: Callable[[Output], Coroutine[Any, Any, int]], *, as_json: b
         return asyncio.run(command(out))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except RuntimeError as error:
+        # A second Ctrl-C, while asyncio ends what the first one left.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            return INTERRUPTED
+        raise
     except OnwardError as error:
         out.error(str(error))
         return next(code for kind, code in _ERROR_CODES if isinstance(error, kind))

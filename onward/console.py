@@ -167,8 +167,8 @@ def limits_line(limits: Limits) -> str:
     """Say when a run ends by itself."""
     minutes = f"{limits.max_time_s / 60:,.1f}".removesuffix(".0")
     return (
-        f"at most {limits.max_steps:,} steps, ${limits.max_cost_usd:,.2f}, "
-        f"{limits.max_tokens:,} tokens, {minutes} minutes"
+        f"at most {count(limits.max_steps, 'step')}, ${limits.max_cost_usd:,.2f}, "
+        f"{limits.max_tokens:,} tokens, {minutes} minute{'' if minutes == '1' else 's'}"
     )
 
 

@@ -111,4 +111,4 @@ def _failing(pending: Pending, now: datetime) -> str | None:
     when = f"next try in {seconds:.0f} s" if seconds > 0 else f"attempt {pending.attempt} is next"
     if pending.running:
         when = f"attempt {pending.attempt} is under way"
-    return f"{pending.name}: {pending.last_failure}; {when}"
+    return f"{pending.name}: {pending.last_failure.rstrip('.')}; {when}"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.failure.v1 import Failure, ServerFailureInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from onward.demo import audit, refactor, script
@@ -216,6 +217,12 @@ def test_what_holds_an_open_run_up_is_said() -> None:
     stuck.activity_type.name = "grep"
     stuck.last_failure.message = "list indices must be integers"
     assert failing(description) == ["grep fails, attempt 7: list indices must be integers"]
+    raised = Failure(message="no key for Claude's API")
+    cut = Failure(
+        message="Failure exceeds size limit.", server_failure_info=ServerFailureInfo(), cause=raised
+    )
+    stuck.last_failure.CopyFrom(cut)
+    assert failing(description) == ["grep fails, attempt 7: no key for Claude's API"]
 
 
 def test_a_workspace_without_the_edits_fails_the_audit(good: Evidence, tmp_path: Path) -> None:

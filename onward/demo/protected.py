@@ -14,6 +14,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
+from onward.client import told
 from onward.demo.audit import Evidence
 from onward.demo.chase import Chase, Snapshot, View
 from onward.demo.history import RunHistory
@@ -150,10 +151,10 @@ async def _held_up_by(agent: AgentRun) -> list[str]:
 
 def failing(description: DescribeWorkflowExecutionResponse) -> list[str]:
     """Say in words which activities of an open run fail and are tried again, and why."""
+    failures = [each for each in description.pending_activities if each.HasField("last_failure")]
     return [
-        f"{each.activity_type.name} fails, attempt {each.attempt}: {each.last_failure.message}"
-        for each in description.pending_activities
-        if each.HasField("last_failure")
+        f"{one.activity_type.name} fails, attempt {one.attempt}: {told(one.last_failure).message}"
+        for one in failures
     ]
 
 
