@@ -32,15 +32,15 @@ async def _post(path: str, order: str, key: str) -> Any:
 
 
 @tool(effect="keyed")
-async def refund(order: str, ctx: ToolContext) -> Any:
-    """Refund an order once."""
-    return await _post("/refunds", order, ctx.idempotency_key)
+async def refund(order: str, ctx: ToolContext, trouble: str = "") -> Any:
+    """Refund an order once; `trouble` is a query that the payments service understands."""
+    return await _post(f"/refunds?{trouble}", order, ctx.idempotency_key)
 
 
 @tool
-async def pay_out(order: str, ctx: ToolContext) -> Any:
+async def pay_out(order: str, ctx: ToolContext, trouble: str = "") -> Any:
     """Pay out, at a service that does not deduplicate."""
-    return await _post("/plain/refunds", order, ctx.idempotency_key)
+    return await _post(f"/plain/refunds?{trouble}", order, ctx.idempotency_key)
 
 
 @tool(effect="read")

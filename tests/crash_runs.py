@@ -1,12 +1,13 @@
 """Whole runs in worker processes that are killed: the bench, with real processes."""
 
+import time
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from pathlib import Path
 
-from agent_runs import Bench
+from agent_runs import Bench, Run
 
 from onward.testing import PaymentsProcess
 from onward.testing.warm import WarmWorker
@@ -51,6 +52,12 @@ class CrashBench:
         """Give later workers and runs a task queue that no earlier worker polled."""
         self.bench.queue = self._env["ONWARD_TASK_QUEUE"] = f"test-{uuid.uuid4().hex[:12]}"
 
+    @asynccontextmanager
+    async def pair(self) -> AsyncGenerator["Pair"]:
+        """Run two workers; whichever is killed is replaced."""
+        async with AsyncExitStack() as stack:
+            yield Pair(self, stack, [await stack.enter_async_context(self.worker()) for _ in "ab"])
+
     def arrivals(self, order: str) -> int:
         """Requests for an order that reached the service, whole."""
         wanted = f'"order": "{order}"'
@@ -60,3 +67,31 @@ class CrashBench:
     def effects(self, order: str) -> int:
         """Refunds of an order that were made."""
         return sum(effect.order == order for effect in self.payments.effects())
+
+
+class Pair:
+    """Two workers on one task queue."""
+
+    def __init__(self, bench: CrashBench, stack: AsyncExitStack, workers: list[WarmWorker]) -> None:
+        self._bench, self._stack, self._workers = bench, stack, workers
+        self._struck: list[Run] = []
+
+    async def kill_the_one_at_work(self, run: Run) -> float:
+        """SIGKILL the worker that has the run's open activity; returns when, Unix seconds."""
+        (pending,) = (await run.handle.describe()).raw_description.pending_activities
+        at_work = int(pending.last_worker_identity.split("@")[0])
+        (victim,) = (worker for worker in self._workers if worker.pid == at_work)
+        killed = time.time()
+        await victim.kill()
+        self._workers.remove(victim)
+        self._struck.append(run)
+        return killed
+
+    async def all_ended(self) -> None:
+        """Wait until every run whose worker was killed has completed."""
+        for run in self._struck:
+            assert (await run.ended()).outcome == "completed"
+
+    async def refill(self) -> None:
+        """Start a worker in place of the one that was killed."""
+        self._workers.append(await self._stack.enter_async_context(self._bench.worker()))
