@@ -7,7 +7,6 @@ This is the composition root: every client is built here, once.
 """
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -34,7 +33,7 @@ from activities.lifecycle import LifecycleActivities
 from activities.refill import RefillActivity
 from activities.services import Services
 from activities.tools import ToolActivity
-from onward import claude
+from onward import claude, worker_log
 from onward.agents import App, load_app
 from onward.connection import Target, connect, find_target
 from onward.errors import ConnectError, OnwardError, UsageError
@@ -66,7 +65,25 @@ _PASSED_THROUGH = (
     *("redis", "hiredis", "anthropic", "httpx2", "httpcore2", "aiohttp", "opentelemetry"),
 )
 
-cli = cyclopts.App(name="worker.py", help=__doc__, version_flags=[])
+_HELP = """Run a worker: it begins runs, asks Claude and runs tools, until it is told to stop.
+
+With embedded servers, for a machine with nothing installed:
+
+    python worker.py --local
+
+With the servers that the environment names (TEMPORAL_ADDRESS, ONWARD_REDIS_URL):
+
+    ONWARD_APP=refunds:app python worker.py
+"""
+
+cli = cyclopts.App(
+    name="worker.py",
+    help=_HELP,
+    help_format="markdown",
+    version_flags=[],
+    exit_on_error=False,
+    print_error=False,
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +155,7 @@ async def run(
             stays, so runs go on when it is started again.
 
     """
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    worker_log.set_up()
     stopping = _stop_signal()
     guard()
     settings = load_settings()
@@ -216,8 +233,9 @@ async def _guarantee(redis: Redis, url: str) -> Guarantee:
     try:
         return await guarantee(redis)
     except (RedisError, OSError) as error:
+        found = str(error).strip(" .") or type(error).__name__
         raise ConnectError(
-            f"no Redis at {_hidden(url)!r}: {error}. Set ONWARD_REDIS_URL to your server, or start "
+            f"no Redis at {_hidden(url)!r}: {found}. Set ONWARD_REDIS_URL to your server, or start "
             "`python worker.py --local`, which brings one"
         ) from error
 
@@ -262,6 +280,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, or 2 for wrong usage, 3 if a server is away."""
     try:
         cli(arguments)
+    except cyclopts.CycloptsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except (ConnectError, RPCError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 3

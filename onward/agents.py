@@ -126,9 +126,10 @@ def load_app(spec: str) -> App:
         return found
     apps = [name for name, value in vars(module).items() if isinstance(value, App)]
     hint = f"; it has {', '.join(apps)}" if apps else "; write `app = App(Agent(…))` in it"
-    what = "nothing" if found is None else repr(found)
+    what = "no such name" if found is None else f"{found!r}, which is no onward.App"
     raise AppError(
-        f"Module {parts['module']!r} has {what} at {parts['attribute']!r}, not an onward.App{hint}"
+        f"{spec!r}: looked for {parts['attribute']!r} in module {parts['module']!r} and found "
+        f"{what}{hint}"
     )
 
 

@@ -176,11 +176,11 @@ def test_app_is_found_in_the_current_directory(folder: Path) -> None:
         ("1 / 0", "my_app_4:app", "failed to import: ZeroDivisionError.*python -c"),
         ("def f(:", "my_app_5:app", "failed to import: SyntaxError"),
         ("raise SystemExit(1)", "my_app_6:app", "failed to import: SystemExit"),
-        ("x = 1", "my_app_7:app", "has nothing at 'app'.*write `app = App"),
+        ("x = 1", "my_app_7:app", "found no such name.*write `app = App"),
         (
             "from onward import Agent, App\nmine = App(Agent('a', model='m'))\napp = 3",
             "my_app_8:app",
-            "has 3 at 'app', not an onward.App; it has mine",
+            "found 3, which is no onward.App; it has mine",
         ),
         (
             "from onward import Agent\nAgent('a b', model='m')",

@@ -31,6 +31,11 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
+def lines(block: str) -> list[str]:
+    """Commands of a block, each with its continuation lines."""
+    return block.strip().replace("\\\n", " ").splitlines()
+
+
 def free_port() -> str:
     """Find a port that nobody uses."""
     with socket.socket() as probe:
@@ -52,7 +57,7 @@ class Reader:
         """Lines of the shell block that holds this text; exports are taken over."""
         (text,) = (block for block in blocks("bash") if containing in block)
         commands: list[str] = []
-        for line in text.strip().splitlines():
+        for line in lines(text):
             self.typed.add(line)
             words = shlex.split(line.replace("8400", self._port), comments=True)
             if words[0] == "export":
@@ -89,7 +94,7 @@ async def test_a_new_user_gets_there_by_the_readme_alone(
         reader = Reader(tmp_path, api.url)
         (payments,) = reader.block("onward.testing.payments")
         (worker,) = reader.block("worker.py --local")
-        (start,) = reader.block("--id a17 --wait")
+        (start,) = reader.block("--id batch-1 --wait")
         async with reader.running(payments, "payments", '"url"'):
             async with reader.running(worker, "worker", "polling") as first:
                 assert re.search(said_by_worker(), first.output())
@@ -104,7 +109,7 @@ async def test_a_new_user_gets_there_by_the_readme_alone(
     assert '"requests": 3' in outputs[1][1]
     with closing(sqlite3.connect(tmp_path / ".onward" / "payments.db")) as books:
         assert books.execute("SELECT amount_cents FROM effects").fetchall() == [(500,)]
-    everything = {line for block in blocks("bash") for line in block.strip().splitlines()}
+    everything = {line for block in blocks("bash") for line in lines(block)}
     assert everything == reader.typed | RUN_ELSEWHERE
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])

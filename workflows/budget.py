@@ -28,7 +28,7 @@ def over_limit(state: RunState) -> Ending | None:
     """Say which limit, if any, forbids another step."""
     limits, spend = state.limits, state.spend
     if state.steps >= limits.max_steps:
-        return "limit_steps", f"{state.steps} steps were done, and {limits.max_steps} are allowed"
+        return "limit_steps", f"{state.steps} of {limits.max_steps} allowed steps were done"
     if spend.cost_usd >= limits.max_cost_usd:
         spent = f"${spend.cost_usd:.4f} was spent, and ${limits.max_cost_usd} is allowed"
         return "limit_cost", spent
