@@ -16,7 +16,8 @@ from onward.testing.messages_api.checks import check
 from onward.testing.messages_api.memory import Memory
 from onward.testing.messages_api.stream import decode, encode, events, fold, split
 
-CASSETTES = Path(os.environ.get("ONWARD_CASSETTES", "/work/shared/cassettes"))
+BESIDE = Path(__file__).parents[2] / "shared" / "cassettes"
+CASSETTES = Path(os.environ.get("ONWARD_CASSETTES", BESIDE))
 FILES = sorted(CASSETTES.glob("*/*.json"))
 HEADERS = {"x-api-key": "any", "anthropic-version": "2026-10-21"}
 
