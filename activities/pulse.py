@@ -15,19 +15,23 @@ from temporalio import activity
 
 log = logging.getLogger(__name__)
 
+_LONGEST_S = 0.5
+"""A cancel reaches an attempt in the answer to a beat, so beats come often whatever the setting."""
+
 Renew = Callable[[], Awaitable[bool]]
 """Pushes the lease; False: another attempt owns the claim now."""
 
 
 class Pulse:
-    """Beats three times in every `takeover_s` seconds while the attempt lives.
+    """Beats at least three times in every `takeover_s` seconds while the attempt lives.
 
-    `details` goes out with each beat. After `hold(renew)` the claim is renewed as often; when it
-    turns out lost, `lost` is set and the attempt is cancelled.
+    `details` goes out with each beat. After `hold(renew)` the claim is renewed three times in
+    `takeover_s`; when it turns out lost, `lost` is set and the attempt is cancelled.
     """
 
     def __init__(self, takeover_s: float) -> None:
-        self._every_s = takeover_s / 3
+        self._renew_every_s = takeover_s / 3
+        self._beat_every_s = min(takeover_s / 3, _LONGEST_S)
         self._tasks: list[asyncio.Task[None]] = []
         self._attempt: asyncio.Task[Any] | None = None
         self.details: Any = None
@@ -60,11 +64,11 @@ class Pulse:
     async def _beat(self) -> None:
         while True:
             activity.heartbeat(self.details)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self._beat_every_s)
 
     async def _renew(self, renew: Renew) -> None:
         while True:
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self._renew_every_s)
             try:
                 if not await renew():
                     break

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -99,6 +100,16 @@ async def test_cancel_reaches_a_long_model_call(bench: Bench, hold: str) -> None
     assert run.result.spend.requests == 1
     assert run.result.spend.lost_requests == 1
     assert (run.result.spend.input_tokens > 0) == (not first)
+
+
+@pytest.mark.field("C09")
+async def test_cancel_is_as_fast_where_takeover_is_slow(bench: Bench) -> None:
+    """A long ONWARD_TAKEOVER_S saves tokens in throttled containers; it delays no cancel."""
+    patient = replace(bench, takeover_s=60)
+    async with patient.worker(app_of()):
+        run = await patient.start(says(faults=[Fault(hold_s=600)]))
+        await wait_until(lambda: run.requests, 20, what="the request")
+        assert await _cancelled_in(run) < 6
 
 
 @pytest.mark.field("C09")
