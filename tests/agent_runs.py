@@ -58,8 +58,9 @@ class Bench:
     redis: Redis
     api: ScriptedAPI
     takeover_s: float = 5.0
-    """Longer than a worker's own default: nothing in this process is killed, and a busy machine that
-    stalls for a moment must not look like a death."""
+    """Longer than a worker's own: nothing in this process is killed, and a busy machine that stalls
+    for a moment must not look like a death.
+    """
     queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
 
     def ledger(self, run: "Run") -> Ledger:
