@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
 from time import monotonic
@@ -164,7 +165,10 @@ class ManagedProcess:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens if the process has ended."""
         if self.returncode is None:
-            self._process.send_signal(number)
+            # Not `send_signal`: it polls first, and may so reap a child that has just ended. The
+            # watcher that waits for it is then told nothing, and its exit status reads 255.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     async def kill(self) -> int:
         """SIGKILL it, as a machine that dies would, and return the exit status, -9.

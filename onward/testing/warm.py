@@ -45,8 +45,8 @@ class _Forked:
     """The part of `asyncio.subprocess.Process` that `ManagedProcess` uses."""
 
     def __init__(self, process: ForkServerProcess) -> None:
-        self._process = process
-        self.pid = process.pid or 0
+        assert process.pid is not None, "a process that was started has an id"
+        self._process, self.pid = process, process.pid
 
     @property
     def returncode(self) -> int | None:
@@ -57,10 +57,6 @@ class _Forked:
         while (code := self.returncode) is None:  # noqa: ASYNC110  (nothing else tells of it)
             await asyncio.sleep(_POLL_S)
         return code
-
-    def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
 
 
 def _size(log: Path) -> int:
