@@ -111,7 +111,8 @@ class _CallAttempt:
 
     def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:
         """Say how a call ends that had its requests and its time; None if it still has some."""
-        late = claim.now_ms - claim.first_ms > _LONGEST_MS
+        # A read may be repeated however long ago it began.
+        late = self._effect != "read" and claim.now_ms - claim.first_ms > _LONGEST_MS
         if claim.requests <= (_FEWEST_REQUESTS if late else _MOST_REQUESTS):
             return None
         if claim.may_have_sent and self._effect != "read":

@@ -31,9 +31,6 @@ Outcome = Literal[
 ]
 """How a run ended. The closed list that results, search attributes, CLI and docs share."""
 
-MAX_REQUEST_BYTES = 1_950_000
-"""Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
-
 
 class Wire(BaseModel):
     """Base of all wire types: immutable, unknown fields of newer versions ignored."""
@@ -54,7 +51,7 @@ class Limits(Wire):
     max_tokens: Annotated[int, Field(gt=0)] = 20_000_000
     """Tokens of all kinds, input and output, over the whole run."""
     max_time_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds of running; waiting for people does not count."""
+    """Seconds that Claude and tools work; waiting for people, workers and servers is left out."""
     max_repeats: Annotated[int, Field(gt=0)] = 10
     """Steps in a row in which every call failed."""
     max_requests_per_step: Annotated[int, Field(gt=0)] = 10

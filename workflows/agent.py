@@ -21,6 +21,8 @@ with workflow.unsafe.imports_passed_through():
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 
 
+_MAX_REQUEST_BYTES = 1_950_000
+"""Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
 # Values that cannot be read or written fail a run at once: retrying the task would find the same
 # ones for ever. Other errors are faults of ours, and wait for the deploy that mends them.
 _FATAL = (ValidationError, PydanticSerializationError)
@@ -162,9 +164,9 @@ def _refuse_repeats() -> None:
 def _refuse_size(request: m.RunRequest) -> None:
     """Refuse what would no longer fit the inputs of activities: those retry for ever."""
     size = len(request.model_dump_json().encode())
-    if size > m.MAX_REQUEST_BYTES:
+    if size > _MAX_REQUEST_BYTES:
         raise ApplicationError(
-            f"found a run's input of {size:,} bytes as JSON, expected {m.MAX_REQUEST_BYTES:,} at "
+            f"found a run's input of {size:,} bytes as JSON, expected {_MAX_REQUEST_BYTES:,} at "
             "most. Put what is long in a file that a tool reads",
             type="usage",
             non_retryable=True,
