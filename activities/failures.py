@@ -42,6 +42,7 @@ def translated() -> Generator[None]:
     except LedgerGap as gap:
         raise stop("ledger_gap", str(gap)) from gap
     except LedgerUnreadable as error:
-        raise stop("ledger_unreadable", str(error)) from error
+        # Nothing was fired or lost: a worker of the release that wrote the record goes on.
+        raise again("ledger_unreadable", str(error), delay_s=5.0) from error
     except (AppError, UsageError) as error:
         raise stop("app", str(error)) from error

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from onward import json_text
 from onward.agents import Agent
-from onward.identity import fingerprint, idempotency_key, run_key
-from onward.messages import Opening, PreparedCall, RunRef
+from onward.identity import business_position, fingerprint, idempotency_key, run_key
+from onward.messages import BusinessKey, Opening, PreparedCall, RunRef
 from onward.stream import INVALID_JSON
 from onward.tools import Tool, check
-from onward.tools.decorator import TIMEOUT_S
+from onward.tools.options import Options
 from onward.transcript import blocks_of
 
 _SUMMARY_LENGTH = 100
@@ -52,19 +52,50 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
     tool: Tool[..., Any] | None,
 ) -> PreparedCall:
     name, text = str(block["name"]), json_text.dumps(block.get("input", {}))
-    fp = fingerprint(name, text)
-    given, unreadable = _values(text)
+    fp, options = fingerprint(name, text), tool.options if tool else Options()
+    given, refusal = _values(text)
+    refusal = refusal or _refusal(name, given, schemas)
+    business = None
+    if refusal is None:
+        business, refusal = _business_key(name, options, given)
     return PreparedCall(
         call=call,
         tool_use_id=str(block["id"]),
         tool=name,
         effect=opening.effects.get(name, "at_most_once"),
         fingerprint=fp,
-        key=idempotency_key(run.deployment, run_key(run.workflow_id, run.first_run_id), call, fp),
+        key=_key(run, call, fp, business),
         summary=_summary(given),
-        timeout_s=tool.timeout_s if tool else TIMEOUT_S,
-        refusal=unreadable or _refusal(name, given, schemas),
+        timeout_s=options.timeout_s,
+        refusal=refusal,
+        ask="" if refusal else options.asks(given),
+        in_doubt=options.settler,
+        business=business,
     )
+
+
+def _business_key(
+    tool: str, options: Options, given: dict[str, Any]
+) -> tuple[BusinessKey | None, str | None]:
+    """Name what a call asks for; or say to Claude why it cannot be named, and so not be run."""
+    if options.key_from is None:
+        return None, None
+    try:
+        name = options.key_from(dict(given))
+    except Exception as error:  # noqa: BLE001  (the author's code, on whatever Claude sent)
+        said = f"{type(error).__name__}: {error}"
+        return None, f"What the call asks for cannot be told ({said}). Nothing was done."[:500]
+    everywhere = options.key_scope == "everywhere"
+    return BusinessKey(position=business_position(tool, str(name)), everywhere=everywhere), None
+
+
+def _key(run: RunRef, call: str, fp: str, business: BusinessKey | None) -> str:
+    """Key for the downstream: of this call, or of all calls that ask for the same (ledger.md 1.1)."""
+    whole = run_key(run.workflow_id, run.first_run_id)
+    if business is None:
+        return idempotency_key(run.deployment, whole, call, fp)
+    scope = "" if business.everywhere else whole
+    return idempotency_key(run.deployment, scope, business.position, "")
 
 
 def _values(text: str) -> tuple[Any, str | None]:

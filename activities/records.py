@@ -47,6 +47,6 @@ def turns_of(seen: Snapshot) -> dict[str, Turn]:
 
 
 def _is_step(name: str) -> bool:
-    """A step is `12` or its redo `12.r1`; a call is `12.1` or `12.r1.1`."""
+    """A step is `12` or its redo `12.r1`; a call is `12.1` or `12.r1.1`, a business key `k:…`."""
     last = name.rsplit(".", 1)[-1]
-    return name != BEGINNING and ("." not in name or last.startswith("r"))
+    return name[0].isdigit() and name != BEGINNING and ("." not in name or last.startswith("r"))

@@ -43,6 +43,20 @@ def idempotency_key(deployment: str, run: str, call: str, fp: str) -> str:
     return "onw_" + base64.b32encode(digest.digest()).decode()[:40]
 
 
+def business_position(tool: str, name: str) -> str:
+    """Return where the ledger keeps what `name`, of a tool's `key_from`, asks for."""
+    return "k:" + hashlib.sha256(f"{tool}|{name}".encode(errors="surrogatepass")).hexdigest()
+
+
+def shared_hash(deployment: str, position: str) -> str:
+    """Return the Redis key of a business key that every run of a deployment recognises.
+
+    No run's hash has this name: the first letter would be percent-encoded in a workflow id.
+    """
+    digest = hashlib.sha256(f"{deployment}|{position}".encode(errors="surrogatepass")).hexdigest()
+    return f"onward:{{={digest}}}"
+
+
 def _canonical(tool: str, input_json: str) -> str:
     try:
         # Two attempts could otherwise take two fingerprints of one input.

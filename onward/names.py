@@ -6,8 +6,8 @@ TASK_QUEUE = "onward"
 WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
 
-BEGIN, CALL_CLAUDE, REFILL, END = "begin", "call_claude", "refill", "end"
-RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, END})
+BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "resolve", "end"
+RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END})
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
 
 StopType = Literal[
@@ -16,11 +16,12 @@ StopType = Literal[
     "claude",
     "context_exceeded",
     "ledger_gap",
-    "ledger_unreadable",
     "mismatch",
+    "not_settled",
 ]
 """Types of the errors with which an activity stops a step for good.
 
 `ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
-workflow asked for it. The others end the run.
+workflow asked for it. `not_settled`: what a person said of a doubt was refused. The others end the
+run.
 """

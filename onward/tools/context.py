@@ -14,5 +14,7 @@ class ToolContext:
     """`12.1`: step 12, call 1."""
     run: str
     """Workflow id of the run."""
+    fence: int = 0
+    """Of a `sealed` tool: higher than that of every attempt before; hand it on with the request."""
     workspace: Path | None = None
     """The run's folder on this host, checked to be the right one; None: the run has none."""

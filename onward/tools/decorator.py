@@ -2,22 +2,28 @@
 
 import functools
 import inspect
-import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from onward.errors import AppError
-from onward.messages import EffectClass
+from onward.messages import EffectClass, Settler
 from onward.tools.context import ToolContext
 from onward.tools.inputs import Inputs, refuse_signature
+from onward.tools.options import (
+    TIMEOUT_S,
+    Ask,
+    AskDownstream,
+    KeyFrom,
+    KeyScope,
+    Options,
+)
 from onward.tools.running import run_apart
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TIMEOUT_S = 120.0
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What the Messages API accepts as a tool's name; agents are named alike."""
 
@@ -25,14 +31,15 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class Tool(Generic[P, R]):
     """A function that Claude may call; made by `@tool`. Called directly, it is that function."""
 
-    def __init__(self, function: Callable[P, R], *, effect: EffectClass, timeout_s: float) -> None:
+    def __init__(self, function: Callable[P, R], options: Options) -> None:
         refuse_function(function)
-        _refuse_options(function.__name__, effect, timeout_s)
+        options.refuse(function.__name__)
         functools.update_wrapper(cast("Callable[P, R]", self), function)
         self._function = function
         self.name: str = function.__name__
-        self.effect: EffectClass = effect
-        self.timeout_s = float(timeout_s)
+        self.options = options
+        self.effect: EffectClass = options.effect
+        self.timeout_s = float(options.timeout_s)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, as if it were not decorated."""
@@ -68,6 +75,17 @@ class Tool(Generic[P, R]):
         call = functools.partial(self._call, given, context)
         return await run_apart(call, name=self.name, timeout_s=self.timeout_s)
 
+    async def ask_downstream(self, given: Mapping[str, Any], context: ToolContext) -> object | None:
+        """Ask, by the tool's `seal` or `check`, whether the effect happened: its result, or None.
+
+        Raises whatever that function raises, and `TimeoutError` after `timeout_s` seconds.
+        """
+        asking = self.options.seal or self.options.check
+        if asking is None:
+            return None
+        call = functools.partial(asking, dict(given), context)
+        return await run_apart(call, name=self.name, timeout_s=self.timeout_s)
+
     def _call(self, given: Mapping[str, Any], context: ToolContext) -> Any:
         arguments = self._inputs.convert(given)
         if self._inputs.context_name is not None:
@@ -86,29 +104,59 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 
 @overload
 def tool(
-    *, effect: EffectClass = "at_most_once", timeout_s: float = TIMEOUT_S
+    *,
+    effect: EffectClass = "at_most_once",
+    timeout_s: float = TIMEOUT_S,
+    moves_money: bool = False,
+    irreversible: bool = False,
+    in_doubt: Settler | None = None,
+    ask: Ask = "never",
+    key_from: KeyFrom | None = None,
+    key_scope: KeyScope = "run",
+    seal: AskDownstream | None = None,
+    check: AskDownstream | None = None,
+    settle_s: float | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 
 
 def tool(
-    function: Callable[P, R] | None = None,
-    /,
-    *,
-    effect: EffectClass = "at_most_once",
-    timeout_s: float = TIMEOUT_S,
+    function: Callable[P, R] | None = None, /, **options: Any
 ) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
     """Make a function, sync or async, a tool; it stays callable as written.
 
-    `effect` says what a repeated call would do: `read` changes nothing, `keyed` may be repeated
-    with the same `ToolContext.idempotency_key`, `at_most_once` must not be repeated. `timeout_s`
-    is how long one call may take, in seconds. Name, description and schema come from the
-    function's name, docstring and annotations. A tool with an effect should make one request: what
-    an exception means is judged by the request that raised it, not by those before it. Raises
-    `AppError` for a function that cannot be a tool.
+    A tool with an effect should make one request: what an exception means is judged by the request
+    that raised it, not by those before it. Name, description and schema come from the function's
+    name, docstring and annotations.
+
+    Args:
+        function: what Claude may call.
+        options: by name:
+
+            - effect: what a repeated call would do (docs/guarantees.md). `read` changes nothing;
+              `keyed` may be repeated with the same `ToolContext.idempotency_key`; `transactional`
+              writes its effect and that key in one database transaction; `at_most_once`, the
+              default, must not be repeated. Advanced: `sealed`, `timed`.
+            - timeout_s: how long one call may take, seconds (120).
+            - moves_money, irreversible: a call in doubt waits for a person, not for Claude.
+            - in_doubt: who settles it all the same, `"person"` or `"model"`.
+            - ask: a person approves a call first: `"always"`, `"never"` (the default), or a
+              function of its input that says whether.
+            - key_from: names what the call asks for, from its input. A second call with the same
+              name is not run; it gets the first one's result and is told so.
+            - key_scope: `"run"` (the default), or `"everywhere"`: also a call of another run.
+            - seal: of `sealed`: `seal(call, ctx)` makes the other side refuse every fence but
+              `ctx.fence`, and returns the effect's result if it has happened, else None.
+            - check: of `timed`: `check(call, ctx)` returns the effect's result, or None.
+            - settle_s: of `timed`: seconds after which nothing that an attempt sent can still
+              take effect.
+
+    Raises:
+        AppError: the function cannot be a tool, or the options contradict each other.
+
     """
 
     def make(decorated: Callable[P, R]) -> Tool[P, R]:
-        return Tool(decorated, effect=effect, timeout_s=timeout_s)
+        return Tool(decorated, Options(**options))
 
     return make if function is None else make(function)
 
@@ -124,11 +172,3 @@ def refuse_function(function: Callable[..., Any]) -> None:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise AppError(f"Tool {function.__name__!r} yields; collect the values and return a list")
     refuse_signature(function)
-
-
-def _refuse_options(name: str, effect: object, timeout_s: object) -> None:
-    if effect not in get_args(EffectClass):
-        allowed = ", ".join(repr(known) for known in get_args(EffectClass))
-        raise AppError(f"Tool {name!r} has effect {effect!r}; use one of {allowed}")
-    if not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
-        raise AppError(f"Tool {name!r} has timeout_s {timeout_s!r}; use seconds, more than 0")

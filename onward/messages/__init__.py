@@ -1,0 +1,79 @@
+"""Every type that crosses a process boundary: the wire format of workflows and activities.
+
+All are frozen pydantic models. What Claude said and what is sent to Claude travels as *JSON text*
+(`str`), never as nested objects: text keeps number literals and key order through every converter,
+and newer models refuse a conversation whose earlier bytes changed. Only `onward/json_text.py`
+reads and writes it. Fields may be added with a default; none is renamed or removed, because
+histories of running runs hold them.
+"""
+
+from onward.messages.base import EffectClass, Outcome, Wire
+from onward.messages.beginning import BeginInput, Opening
+from onward.messages.call import BusinessKey, CallResult, PreparedCall, Settler, ToolInput
+from onward.messages.ending import EndInput, Refilled, RefillInput, RunResult, RunStatus
+from onward.messages.identity import Head, RunRef, Witness
+from onward.messages.people import (
+    Approval,
+    Denial,
+    Resolution,
+    Resolve,
+    ResolveInput,
+    Said,
+    Settlement,
+    Waiting,
+    WaitKind,
+)
+from onward.messages.request import CancelRequest, LimitOverrides, Limits, RunRequest, Workspace
+from onward.messages.spend import Attempt, GiveUp, Spend
+from onward.messages.step import (
+    Addition,
+    ClaudeInput,
+    ClaudeReply,
+    PersonSaid,
+    ResultOf,
+    ResultWritten,
+)
+
+__all__ = [
+    "Addition",
+    "Approval",
+    "Attempt",
+    "BeginInput",
+    "BusinessKey",
+    "CallResult",
+    "CancelRequest",
+    "ClaudeInput",
+    "ClaudeReply",
+    "Denial",
+    "EffectClass",
+    "EndInput",
+    "GiveUp",
+    "Head",
+    "LimitOverrides",
+    "Limits",
+    "Opening",
+    "Outcome",
+    "PersonSaid",
+    "PreparedCall",
+    "RefillInput",
+    "Refilled",
+    "Resolution",
+    "Resolve",
+    "ResolveInput",
+    "ResultOf",
+    "ResultWritten",
+    "RunRef",
+    "RunRequest",
+    "RunResult",
+    "RunStatus",
+    "Said",
+    "Settlement",
+    "Settler",
+    "Spend",
+    "ToolInput",
+    "WaitKind",
+    "Waiting",
+    "Wire",
+    "Witness",
+    "Workspace",
+]

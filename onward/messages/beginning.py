@@ -1,0 +1,34 @@
+"""Input and result of `begin`: what stays fixed for a whole run."""
+
+from onward.messages.base import EffectClass, Wire
+from onward.messages.identity import Head, RunRef, Witness
+from onward.messages.request import Limits, RunRequest
+
+
+class BeginInput(Wire):
+    """Input of `begin`."""
+
+    run: RunRef
+    request: RunRequest
+    witness: Witness | None = None
+    """The one that the run already had, if any."""
+
+
+class Opening(Wire):
+    """Result of `begin`: what stays fixed for the whole run."""
+
+    frozen: str
+    """JSON text `{"model", "max_tokens", "system", "tools", …}`: a request without messages."""
+    effects: dict[str, EffectClass]
+    """Effect class by tool name, frozen: a deploy that changes one is refused at the call."""
+    limits: Limits
+    witness: Witness
+    head: Head
+    takeover_s: float
+    """Heartbeat timeout of activities, seconds."""
+    price_known: bool = True
+    """False: `max_cost_usd` cannot be enforced for this model."""
+    search_attributes: bool = False
+    """The server knows `OnwardAgent` and `OnwardOutcome`, so the workflow may set them."""
+    shows_waiting: bool = False
+    """The server knows `OnwardWaiting` too."""

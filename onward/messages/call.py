@@ -1,0 +1,82 @@
+"""One tool call: as it was prepared, as it is run, as it ended."""
+
+from typing import Literal
+
+from onward.messages.base import EffectClass, Wire
+from onward.messages.identity import RunRef, Witness
+from onward.messages.request import Workspace
+
+Settler = Literal["person", "model"]
+"""Who settles a doubt: a person, for whom the run waits, or Claude, who is told of it."""
+
+
+class BusinessKey(Wire):
+    """What a call asks for in its tool's own words: a call with the same asks for the same."""
+
+    position: str
+    """Where the ledger keeps what became of it, whichever call asked first."""
+    everywhere: bool = False
+    """Recognised in every run of the deployment; else in this run."""
+
+
+class PreparedCall(Wire):
+    """One tool use, judged by the activity that read the reply (architecture.md, a step, 3)."""
+
+    call: str
+    tool_use_id: str
+    tool: str
+    effect: EffectClass
+    fingerprint: str
+    """SHA-256 over canonical JSON of `{tool, input}`."""
+    key: str
+    """Idempotency key for the downstream, `onw_…`."""
+    summary: str
+    """The arguments in one line, for people."""
+    timeout_s: float
+    """Seconds that the tool may take."""
+    refusal: str | None = None
+    """Why the call may not run at all (unknown tool, invalid input); told to Claude."""
+    ask: str = ""
+    """Why a person must approve it first; empty: nobody need."""
+    in_doubt: Settler = "model"
+    """Who settles it where it ends in doubt."""
+    business: BusinessKey | None = None
+
+
+class ToolInput(Wire):
+    """Input of every tool activity: names the call; its arguments are in the ledger."""
+
+    run: RunRef
+    agent: str
+    step: str
+    """Step id of the reply that asks for the call."""
+    index: int
+    """Position of the call in that reply's `calls`."""
+    call: str
+    fingerprint: str
+    effect: EffectClass
+    key: str
+    workspace: Workspace | None = None
+    witness: Witness
+    takeover_s: float
+    timeout_s: float
+    business: BusinessKey | None = None
+
+
+class CallResult(Wire):
+    """Result of every tool activity: what Claude is told, bounded and cleaned once."""
+
+    status: Literal["done", "failed", "in_doubt"]
+    content: str
+    """JSON text of a tool_result's `content`: a string or a list of blocks."""
+    is_error: bool = False
+    why: str = ""
+    """Of a doubt: what makes the outcome unknown."""
+    at_ms: int = 0
+    """Of a doubt: the moment that names it, ms; who settles it must have seen this one."""
+    first_call: str = ""
+    """Whose result this is, where an earlier call asked for the same: `run-1 3.1`."""
+    recorded: bool = True
+    """False: the ledger could not be told; history is the only record."""
+    took_s: float = 0.0
+    """Seconds that the attempt ran; waiting for servers and workers is not in it."""

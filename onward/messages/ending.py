@@ -1,0 +1,67 @@
+"""Repair of the ledger, the end of a run, and how it stands meanwhile."""
+
+from typing import Literal
+
+from onward.messages.base import Outcome, Wire
+from onward.messages.identity import RunRef, Witness
+from onward.messages.people import Waiting
+from onward.messages.request import Limits, Workspace
+from onward.messages.spend import Spend
+
+
+class RefillInput(Wire):
+    """Input of `refill`: rebuild the run's records in Redis from its own history."""
+
+    run: RunRef
+    witness: Witness
+
+
+class Refilled(Wire):
+    """Result of `refill`."""
+
+    records: int
+    witness: Witness
+
+
+class RunResult(Wire):
+    """Result of a run, for whatever reason it ended."""
+
+    outcome: Outcome
+    text: str = ""
+    """Claude's last words; partial where the run did not complete."""
+    detail: str = ""
+    """Why it ended, in one sentence, where the outcome alone does not say it."""
+    steps: int = 0
+    in_doubt: tuple[str, ...] = ()
+    """Calls whose effect may or may not have happened."""
+    spend: Spend = Spend()
+
+
+class EndInput(Wire):
+    """Input of `end`, the last activity of every run: its records may expire from now on."""
+
+    run: RunRef
+    result: RunResult
+    asking: str = ""
+    """Step whose `call_claude` ended without a word on its spend: what the ledger knows counts."""
+
+
+class RunStatus(Wire):
+    """Answer of the query `status`."""
+
+    agent: str
+    state: Literal["running", "waiting", "cancelling", "ended"]
+    """`waiting`: for a person."""
+    step: str
+    doing: str
+    """What happens right now, in words: `asking Claude`, `12.1 refund`."""
+    outcome: Outcome | None = None
+    limits: Limits | None = None
+    """None until the run has begun."""
+    price_known: bool | None = None
+    """False: the model's price is not known, so `max_cost_usd` cannot be enforced."""
+    spend: Spend = Spend()
+    in_doubt: tuple[str, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    """Calls that wait for a person."""
+    workspace: Workspace | None = None

@@ -1,0 +1,85 @@
+"""What a run asks of people, and what they say: approve, deny, settle a doubt."""
+
+from typing import Literal
+
+from onward.messages.base import EffectClass, Wire
+from onward.messages.call import BusinessKey, CallResult
+from onward.messages.identity import RunRef, Witness
+
+WaitKind = Literal["approval", "doubt"]
+Settlement = Literal["done", "failed", "retry"]
+"""What a person says of a call in doubt: it happened, it did not, it did not and shall be tried."""
+
+
+class Waiting(Wire):
+    """A call that waits for a person."""
+
+    call: str
+    kind: WaitKind
+    tool: str
+    summary: str
+    """The arguments in one line."""
+    why: str
+    """Why a person is asked."""
+    view: str
+    """Names what the person sees; what they say of another one is refused."""
+    since_ms: int
+    """When the waiting began, Unix ms."""
+
+
+class Said(Wire):
+    """Base of what a person says of a waiting call."""
+
+    call: str
+    view: str = ""
+    """`Waiting.view` as they saw it; empty: whatever it is now."""
+    by: str = ""
+    """Who they are, as their client claims: nobody has checked it."""
+
+
+class Approval(Said):
+    """Payload of the update `approve`: the call may run."""
+
+
+class Denial(Said):
+    """Payload of the update `deny`: the call may not run."""
+
+    why: str = ""
+    """Told to Claude."""
+
+
+class Resolve(Said):
+    """Payload of the update `resolve`: how a call in doubt ended, as a person found out."""
+
+    outcome: Settlement
+    note: str = ""
+    """Told to Claude."""
+
+
+class ResolveInput(Wire):
+    """Input of the activity `resolve`."""
+
+    run: RunRef
+    call: str
+    fingerprint: str
+    effect: EffectClass
+    at_ms: int
+    """The doubt that is settled: `CallResult.at_ms`."""
+    outcome: Settlement
+    note: str = ""
+    by: str = ""
+    quarantine_ms: int
+    """How long after the doubt a request that was sent before may still land."""
+    business: BusinessKey | None = None
+    witness: Witness
+    takeover_s: float
+
+
+class Resolution(Wire):
+    """Result of `resolve`: what the ledger holds of the call now."""
+
+    verdict: Literal["done", "failed", "open"]
+    """`open`: it is tried again."""
+    result: CallResult | None = None
+    """Of done and failed: the recorded one, which is not what the person said where the truth had
+    come meanwhile."""

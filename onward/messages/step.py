@@ -1,0 +1,80 @@
+"""One step: what a user turn adds, the request to Claude, its reply."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from onward.messages.base import Wire
+from onward.messages.call import PreparedCall
+from onward.messages.identity import Head, RunRef, Witness
+from onward.messages.spend import Spend
+
+
+class PersonSaid(Wire):
+    """A person's message: the prompt, or later one that was sent."""
+
+    kind: Literal["person"] = "person"
+    id: str
+    text: str
+
+
+class ResultOf(Wire):
+    """A reference to a result that the ledger holds under the call's id."""
+
+    kind: Literal["result_of"] = "result_of"
+    call: str
+    """`12.1`: step 12, call 1."""
+    tool_use_id: str
+    is_error: bool = False
+    fingerprint: str = ""
+    """Of the call: another branch's record at its position is not its result. Empty: any."""
+
+
+class ResultWritten(Wire):
+    """A result that the workflow wrote itself, for a call that never ran or cannot be read."""
+
+    kind: Literal["result_written"] = "result_written"
+    tool_use_id: str
+    text: str
+    is_error: bool = True
+
+
+Addition = Annotated[PersonSaid | ResultOf | ResultWritten, Field(discriminator="kind")]
+"""One thing that a user turn adds to the conversation."""
+
+
+class ClaudeInput(Wire):
+    """Input of `call_claude`. Its size does not grow with the number of steps."""
+
+    run: RunRef
+    agent: str
+    step: str
+    """`12`; a redo is `12.r1`."""
+    head: Head
+    additions: tuple[Addition, ...]
+    witness: Witness
+    takeover_s: float
+
+
+class ClaudeReply(Wire):
+    """Result of `call_claude`, and the ledger's record of the step: reply and calls in one."""
+
+    message: str
+    """JSON text of Claude's message as it was received."""
+    stop_reason: str
+    calls: tuple[PreparedCall, ...] = ()
+    head: Head
+    """The transcript's end after this reply."""
+    prev: str
+    """Step id before this one: the transcript is the chain of these."""
+    turn: str = ""
+    """The answered user turn, where it is not the one that the step's additions make: an earlier
+    branch froze it, and history has it nowhere else. Empty: the additions' own."""
+    turn_ids: tuple[str, ...] = ()
+    """Ids of the people's messages that the answered user turn held."""
+    spend: Spend = Spend()
+    """Of all attempts of this step, lost ones included."""
+    took_s: float = 0.0
+    """Seconds that the attempt ran which got the reply."""
+    witness: Witness
+    """Seen in the ledger operation that recorded or found the reply; the step's calls use it."""

@@ -1,0 +1,89 @@
+"""What a tool's author declares about it, beside the function itself."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from onward.errors import AppError
+from onward.messages import EffectClass, Settler
+from onward.tools.context import ToolContext
+
+TIMEOUT_S = 120.0
+
+Call = Mapping[str, Any]
+"""Claude's input of a call, as plain JSON values."""
+Ask = Literal["never", "always"] | Callable[[dict[str, Any]], bool]
+KeyFrom = Callable[[dict[str, Any]], str]
+KeyScope = Literal["run", "everywhere"]
+AskDownstream = Callable[[dict[str, Any], ToolContext], Any]
+"""`seal` or `check`, sync or async: the effect's result, or None if it did not happen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything but the function. See `onward.tool` for what each means."""
+
+    effect: EffectClass = "at_most_once"
+    timeout_s: float = TIMEOUT_S
+    moves_money: bool = False
+    irreversible: bool = False
+    in_doubt: Settler | None = None
+    ask: Ask = "never"
+    key_from: KeyFrom | None = None
+    key_scope: KeyScope = "run"
+    seal: AskDownstream | None = None
+    check: AskDownstream | None = None
+    settle_s: float | None = None
+
+    @property
+    def settler(self) -> Settler:
+        """Who settles a call in doubt."""
+        serious = self.moves_money or self.irreversible
+        return self.in_doubt or ("person" if serious else "model")
+
+    def asks(self, call: Call) -> str:
+        """Say why a person must approve this call first; empty if nobody need."""
+        if not callable(self.ask):
+            return "this tool always asks first" if self.ask == "always" else ""
+        try:
+            return "its input asks for it" if self.ask(dict(call)) else ""
+        except Exception as error:  # noqa: BLE001  (the author's code; when in doubt, ask)
+            return f"whether to ask could not be decided: {type(error).__name__}: {error}"[:300]
+
+    def refuse(self, name: str) -> None:
+        """Raise `AppError` for options that cannot be meant."""
+        where = f"Tool {name!r}"
+        _refuse_other(where, "effect", self.effect, get_args(EffectClass))
+        if not _is_time(self.timeout_s):
+            raise AppError(f"{where} has timeout_s {self.timeout_s!r}; use seconds, more than 0")
+        if self.in_doubt is not None:
+            _refuse_other(where, "in_doubt", self.in_doubt, get_args(Settler))
+        if not callable(self.ask):
+            _refuse_other(where, "ask", self.ask, ("never", "always"))
+        _refuse_other(where, "key_scope", self.key_scope, get_args(KeyScope))
+        if self.key_scope != "run" and self.key_from is None:
+            raise AppError(f"{where} has a key_scope and no key_from; give it both, or neither")
+        self._refuse_verifying(where)
+
+    def _refuse_verifying(self, where: str) -> None:
+        needs = {"seal": "sealed", "check": "timed", "settle_s": "timed"}
+        for option, effect in needs.items():
+            if (getattr(self, option) is not None) != (self.effect == effect):
+                has = "no " if self.effect == effect else ""
+                raise AppError(
+                    f"{where} has effect {self.effect!r} and {has}{option}; "
+                    f"{option} belongs to {effect!r}, which needs it"
+                )
+        if self.settle_s is not None and not _is_time(self.settle_s):
+            raise AppError(f"{where} has settle_s {self.settle_s!r}; use seconds, more than 0")
+
+
+def _refuse_other(where: str, option: str, found: object, allowed: tuple[str, ...]) -> None:
+    if found not in allowed:
+        known = ", ".join(repr(value) for value in allowed)
+        raise AppError(f"{where} has {option} {found!r}; use one of {known}")
+
+
+def _is_time(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 < seconds < math.inf
