@@ -1,172 +1,376 @@
-"""The ledger's table of transitions a second time, in plain Python: what `ledger.lua` must do.
+"""The project's model of the ledger: its table of transitions as pure functions.
 
-Written from the table, not from the script, so that the two can disagree. One step of one run.
-Time is one bit: whether the lease of the claim is over.
+Written from the table in docs/guarantees.md, not from `ledger.lua`, so that the two can disagree.
+The conformance test holds the script against it; the explorers in tests/protocol take every
+interleaving of it. It is of one step of one run. Nothing here knows the time: whether a lease or a
+quarantine is over, and the name `at` of a doubt that may begin, are given with each operation.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from onward.messages import Witness
+ENDED = ("done", "failed")
+SENDS_AGAIN = ("read", "keyed", "transactional", "sealed", "timed")
+REFUSAL_IS_PROOF = ("read", "sealed")
+"""Classes in which no earlier request can land: a read does nothing, a seal shuts it out."""
 
 
-@dataclass(frozen=True)
-class Rec:
+class Wit(NamedTuple):
+    """A witness: the dataset, and the incarnation of the server that held it."""
+
+    nonce: Hashable
+    inc: Hashable
+
+
+class Rec(NamedTuple):
     """What matters of a record."""
 
     st: str
-    own: str
-    fp: str
+    own: Hashable
+    fp: Hashable
+    cls: str
     n: int = 0
     ms: bool = False
-    text: str = ""
+    text: Hashable = None
     """Result or error."""
+    at: Hashable = None
+    """Of a doubt: its name."""
 
 
-@dataclass(frozen=True)
-class Said:
+class Place(NamedTuple):
+    """What one Redis holds of the run and the step."""
+
+    nonce: Hashable = None
+    inc: Hashable = None
+    rec: Rec | None = None
+    turn: Hashable = None
+
+    @property
+    def wit(self) -> Wit | None:
+        return None if self.nonce is None else Wit(self.nonce, self.inc)
+
+
+class Said(NamedTuple):
     """An answer: the verdict, and what comes with it."""
 
     verdict: str
-    text: str = ""
+    text: Hashable = None
     n: int = 0
     ms: bool = False
-    turn: str | None = None
+    at: Hashable = None
+    turn: Hashable = None
+    wit: Wit | None = None
+    """Of `begin`, and of a step of Claude's: the witness to use from now on."""
 
 
-@dataclass
-class Model:
-    """State and transitions. `claude`: the step is one of Claude's, with a user turn."""
+Answer = tuple[Said, Place]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The protocol's rules. Each one that is switched is a mutant, and fires twice or worse."""
+
+    own_check: bool = True
+    """Only the owner of a claim speaks for the step."""
+    ms_rule: bool = True
+    """A refusal proves nothing while an earlier request may still land."""
+    witness: bool = True
+    """A lossy server is trusted only as the incarnation that the witness names."""
+    absent_fresh: bool = False
+    """[mutant] A record that is absent was never written."""
+    amo_takeover: bool = False
+    """[mutant] at_most_once may send again, like the other classes."""
+    timed_doubt: bool = True
+    """`timed` on a lossy server that is not trusted ends in doubt."""
+    late_truth: bool = True
+    """A doubt yields to the attempt that knows."""
+    overwrite: bool = False
+    """[mutant] The last result wins."""
+    fp_check: bool = True
+    """Another fingerprint never gets this record's answer."""
+    doubt_over_truth: bool = False
+    """[mutant] A doubt in history replaces what is recorded as done or failed."""
+    doubt_yields_to_other_fp: bool = False
+    """[mutant] ... and does not replace what is recorded of another fingerprint."""
+    gap_no_ds: bool = True
+    """A missing birth nonce is a gap."""
+    gap_no_ds_lineage: bool = False
+    """[mutant] ... also under reset lineage, where it is missing for ever."""
+    lineage_begin_creates: bool = False
+    """[mutant] `begin` under reset lineage makes a birth nonce."""
+    lineage_begin_finds: bool = False
+    """[mutant] `begin` under reset lineage returns the birth nonce that is there."""
+    lineage_sees: bool = False
+    """[mutant] Under reset lineage a reply hands on the witness that is there."""
+    freeze_owner: bool = True
+    """Only who gets the claim freezes the user turn."""
+    complete_turn: bool = True
+    """A reply writes its turn again."""
+
+
+def wipe(place: Place) -> Place:
+    """Lose everything; the server lives."""
+    return Place(inc=place.inc)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The operations on one step: each returns its answer and what the Redis holds after it."""
 
     cls: str
-    strict: bool
-    claude: bool
-    inc: str
-    nonce: str = ""
-    rec: Rec | None = None
-    alive: bool = False
-    turn: str | None = None
+    strict: bool = True
+    claude: bool = False
+    """The step is one of Claude's: it has a user turn, and its answers bring a witness."""
+    rules: Rules = Rules()
 
-    @property
-    def again(self) -> bool:
-        return self.cls != "at_most_once"
+    # ---- who may send
 
-    def wipe(self) -> None:
-        self.nonce, self.rec, self.turn = "", None, None
+    def trusted(self, place: Place, wit: Wit | None) -> bool:
+        if self.rules.absent_fresh:
+            return True
+        if wit is None or wit.nonce is None or wit.nonce != place.nonce:
+            return False
+        return self.strict or not self.rules.witness or wit.inc == place.inc
 
-    def trusted(self, wit: Witness) -> bool:
-        same = wit.nonce != "" and wit.nonce == self.nonce
-        return same and (self.strict or wit.inc == self.inc)
+    def sends_again(self, rec: Rec | None) -> bool:
+        """Whether sending again is harmless, by the record's class too: it may have changed."""
+        classes = {self.cls, rec.cls if rec else self.cls}
+        return self.rules.amo_takeover or classes <= set(SENDS_AGAIN)
+
+    def begin(self, place: Place, *, nonce: Hashable, wit: Wit | None, lineage: bool) -> Answer:
+        """`nonce`: the one to make; `wit`: the one that was given."""
+        rules = self.rules
+        if lineage and not (
+            rules.lineage_begin_creates or (rules.lineage_begin_finds and place.nonce)
+        ):
+            return Said("begun", wit=wit), place
+        if place.nonce is None:
+            place = place._replace(nonce=nonce)
+        return Said("begun", wit=place.wit), place
 
     def claim(
-        self, token: str, fp: str, wit: Witness, *, alive: bool, lineage: bool, turn: str
-    ) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
-        if self.claude and not self.nonce and not lineage:
-            return Said("gap")
+        self,
+        place: Place,
+        *,
+        token: Hashable,
+        fp: Hashable,
+        wit: Wit | None,
+        over: bool,
+        at: Hashable = None,
+        lineage: bool = False,
+        turn: Hashable = None,
+    ) -> Answer:
+        """`over`: the lease of the claim that is there is over; `at`: names the doubt made here."""
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
+        if self._gap(place, lineage):
+            return Said("gap"), place
+        said, after = self._claim(place, Rec("claimed", token, fp, self.cls), wit, over, at)
+        if self._freezes(said) and after.turn is None:
+            after = after._replace(turn=turn)
+        return self._with_turn(said, after, wit, lineage), after
+
+    def _claim(self, place: Place, mine: Rec, wit: Wit | None, over: bool, at: Hashable) -> Answer:
+        rec = place.rec
         if rec is None:
-            return self._claim_absent(token, fp, self.trusted(wit), alive=alive, turn=turn)
+            return self._claim_absent(place, mine, self.trusted(place, wit), at)
         if rec.st == "open":
-            return self._take(replace(rec, own=token), alive=alive, turn=turn)
-        if rec.st == "claimed":
-            return self._claim_claimed(rec, token, alive=alive, turn=turn)
-        return self._found(rec)
+            return _take(place, mine, ms=rec.ms)
+        if rec.st != "claimed" or rec.own == mine.own:
+            return _found(rec), place
+        if not over:
+            return _found(rec)._replace(verdict="busy"), place
+        if self.sends_again(rec):
+            return _take(place, mine, ms=True)
+        return _doubt(place, rec, at)
 
-    def _claim_absent(self, token: str, fp: str, trusted: bool, *, alive: bool, turn: str) -> Said:
-        if trusted or self.again:
-            return self._take(Rec("", token, fp, ms=not trusted), alive=alive, turn=turn)
-        self.rec = Rec("doubt", "", fp, 0, ms=True)
-        return self._found(self.rec)
+    def _claim_absent(self, place: Place, mine: Rec, trusted: bool, at: Hashable) -> Answer:
+        if trusted:
+            return _take(place, mine, ms=False)
+        guess = self.cls == "timed" and not self.strict and self.rules.timed_doubt
+        if self.sends_again(None) and not guess:
+            return _take(place, mine, ms=True)
+        return _doubt(place, mine._replace(own=None, ms=True), at)
 
-    def _claim_claimed(self, rec: Rec, token: str, *, alive: bool, turn: str) -> Said:
-        if rec.own == token:
-            self.alive = alive
-            return self._found(rec)
-        if self.alive:
-            return replace(self._found(rec), verdict="busy")
-        if self.again:
-            return self._take(replace(rec, own=token, ms=True), alive=alive, turn=turn)
-        self.rec = replace(rec, st="doubt")
-        return self._found(self.rec)
+    def renew(self, place: Place, *, token: Hashable, fp: Hashable) -> Answer:
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
+        return Said("claimed" if _owns(rec, token) else "fenced"), place
 
-    def _take(self, rec: Rec, *, alive: bool, turn: str) -> Said:
-        self.rec, self.alive = replace(rec, st="claimed", n=rec.n + 1), alive
-        if self.claude and self.turn is None:
-            self.turn = turn
-        return self._found(self.rec)
+    # ---- how it ended
 
-    def _found(self, rec: Rec) -> Said:
-        return Said(rec.st, rec.text, rec.n, rec.ms, self.turn if self.claude else None)
+    def complete(
+        self,
+        place: Place,
+        *,
+        token: Hashable,
+        fp: Hashable,
+        text: Hashable,
+        turn: Hashable = None,
+        wit: Wit | None = None,
+        lineage: bool = False,
+    ) -> Answer:
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
+        if self._completes(rec, token):
+            rec = Rec("done", token, fp, self.cls, rec.n if rec else 0, text=text)
+            kept = turn if self.claude and self.rules.complete_turn else place.turn
+            place = place._replace(rec=rec, turn=kept)
+        if rec is None or rec.st not in ENDED:
+            return Said("fenced"), place
+        if rec.st == "done" and self._gap(place, lineage):
+            return Said("gap"), place
+        return self._with_turn(Said(rec.st, rec.text), place, wit, lineage), place
 
-    def renew(self, token: str, fp: str, *, alive: bool) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
-        if rec and rec.st == "claimed" and rec.own == token:
-            self.alive = alive
-            return Said("claimed")
-        return Said("fenced")
+    def _completes(self, rec: Rec | None, token: Hashable) -> bool:
+        if rec is None or self.rules.overwrite:
+            return True
+        if rec.st == "doubt":
+            return self.rules.late_truth or not self.rules.own_check
+        mine = rec.own == token or not self.rules.own_check
+        return rec.st in ("claimed", "open") and mine
 
-    def complete(self, token: str, fp: str, text: str, turn: str, *, lineage: bool) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
-        if not rec or rec.st == "doubt" or (rec.st in ("claimed", "open") and rec.own == token):
-            self.rec = rec = Rec("done", token, fp, rec.n if rec else 0, text=text)
-            self.turn = turn if self.claude else None
-        if rec.st not in ("done", "failed"):
-            return Said("fenced")
-        if rec.st == "done" and self.claude and not self.nonce and not lineage:
-            return Said("gap")
-        return Said(rec.st, rec.text, turn=self.turn if self.claude else None)
+    def fail(
+        self, place: Place, *, token: Hashable, fp: Hashable, text: Hashable, at: Hashable = None
+    ) -> Answer:
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
+        if rec and rec.st in ENDED:
+            return Said(rec.st, rec.text), place
+        # Its own doubt, taken back: the only request there was is known to be refused.
+        late = (
+            rec
+            and rec.st == "doubt"
+            and rec.own == token
+            and not rec.ms
+            and not self.sends_again(rec)
+        )
+        if self.rules.own_check and not late and not _owns(rec, token):
+            return Said("fenced"), place
+        rec = rec or Rec("claimed", token, fp, self.cls)
+        if rec.ms and self.rules.ms_rule and not {self.cls, rec.cls} <= set(REFUSAL_IS_PROOF):
+            said, place = _doubt(place, rec, at)
+            return Said("doubt", at=said.at), place
+        failed = rec._replace(st="failed", cls=self.cls, text=text, ms=False, at=None)
+        return Said("failed", text), place._replace(rec=failed)
 
-    def fail(self, token: str, fp: str, text: str) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
-        if rec and rec.st in ("done", "failed"):
-            return Said(rec.st, rec.text)
-        if rec and rec.own == token and rec.st == "claimed" and rec.ms and self.cls != "read":
-            self.rec = replace(rec, st="doubt")
-            return Said("doubt")
-        late = rec and rec.st == "doubt" and not self.again and not rec.ms
-        if rec and rec.own == token and (rec.st == "claimed" or late):
-            self.rec = replace(rec, st="failed", text=text, ms=False)
-            return Said("failed", text)
-        return Said("fenced")
-
-    def doubt(self, token: str, fp: str) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
+    def doubt(self, place: Place, *, token: Hashable, fp: Hashable, at: Hashable = None) -> Answer:
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
         if rec is None:
-            self.rec = Rec("doubt", token, fp, 0, ms=True)
-        elif rec.st == "claimed" and rec.own == token:
-            self.rec = replace(rec, st="doubt")
-        elif rec.st in ("claimed", "open"):
-            return Said("fenced")
-        assert self.rec
-        return Said(self.rec.st, self.rec.text)
+            rec = Rec("claimed", token, fp, self.cls, ms=True)
+        elif not _owns(rec, token):
+            known = rec.st not in ("claimed", "open")
+            return Said(rec.st, rec.text, at=rec.at) if known else Said("fenced"), place
+        return Said("doubt", at=at), _doubt(place, rec, at)[1]
 
-    def release(self, token: str, fp: str, *, maybe: bool, count: bool) -> Said:
-        rec = self.rec
-        if rec and rec.fp != fp:
-            return Said("mismatch")
-        if not rec or rec.own != token or rec.st not in ("claimed", "open"):
-            return Said("fenced")
+    def release(
+        self, place: Place, *, token: Hashable, fp: Hashable, maybe: bool, count: bool = True
+    ) -> Answer:
+        rec = place.rec
+        if self._other(rec, fp):
+            return Said("mismatch"), place
+        if rec is None or rec.own != token or rec.st not in ("claimed", "open"):
+            return Said("fenced"), place
         if rec.st == "claimed":
             n = rec.n if count else rec.n - 1
-            self.rec = replace(rec, st="open", ms=rec.ms or maybe, n=n)
-        return Said("open")
+            place = place._replace(rec=rec._replace(st="open", ms=rec.ms or maybe, n=n))
+        return Said("open"), place
 
-    def restore(self, st: str, fp: str, text: str, turn: str | None) -> Said:
-        rec = self.rec
+    # ---- what history and people say
+
+    def resolve(
+        self,
+        place: Place,
+        *,
+        fp: Hashable,
+        at: Hashable,
+        to: str,
+        early: bool,
+        text: Hashable = None,
+    ) -> Answer:
+        """Settle the doubt named `at`: `to` done, failed or retry. `early`: within quarantine."""
+        rec = place.rec
+        if rec is None or rec.fp != fp or rec.st == "claimed":
+            return Said("gap"), place
+        if rec.st != "doubt":
+            return Said(rec.st, rec.text), place
+        if rec.at != at:
+            return Said("stale", at=rec.at), place
+        if early and to != "done":
+            return Said("early"), place
+        if to == "retry":
+            # A new count: else the retry that a person asked for would be given up at once.
+            return Said("open"), place._replace(rec=rec._replace(st="open", n=0, ms=True, at=None))
+        settled = rec._replace(st=to, cls=self.cls, ms=False, text=text, at=None)
+        return Said(to, text), place._replace(rec=settled)
+
+    def restore(
+        self,
+        place: Place,
+        *,
+        st: str,
+        fp: Hashable,
+        text: Hashable = None,
+        at: Hashable = None,
+        turn: Hashable = None,
+    ) -> Answer:
+        """Write what history says: `st` done, failed or doubt; `at` names the doubt."""
+        rec = place.rec
         same = rec if rec and rec.fp == fp else None
-        if st == "doubt" and same and same.st in ("done", "failed"):
-            return Said("restored")
+        if st == "doubt" and self._outranks_doubt(rec, fp):
+            return Said("restored"), place
         ms = st == "doubt" and (same.ms if same else True)
-        kept = text if st != "doubt" else ""
-        self.rec = Rec(st, "", fp, same.n if same else 0, ms=ms, text=kept)
-        self.turn = turn or self.turn
-        return Said("restored")
+        written = Rec(
+            st, None, fp, self.cls, same.n if same else 0, ms, text if st != "doubt" else None
+        )
+        written = written._replace(at=at if st == "doubt" else None)
+        return Said("restored"), place._replace(rec=written, turn=turn or place.turn)
+
+    def _outranks_doubt(self, rec: Rec | None, fp: Hashable) -> bool:
+        if rec is None or rec.st not in ENDED or self.rules.doubt_over_truth:
+            return False
+        return rec.fp == fp or self.rules.doubt_yields_to_other_fp
+
+    # ---- what several operations share
+
+    def _other(self, rec: Rec | None, fp: Hashable) -> bool:
+        return self.rules.fp_check and rec is not None and rec.fp != fp
+
+    def _gap(self, place: Place, lineage: bool) -> bool:
+        rule = self.rules.gap_no_ds_lineage if lineage else self.rules.gap_no_ds
+        return self.claude and place.nonce is None and rule
+
+    def _freezes(self, said: Said) -> bool:
+        return self.claude and (said.verdict == "claimed" or not self.rules.freeze_owner)
+
+    def _with_turn(self, said: Said, place: Place, wit: Wit | None, lineage: bool) -> Said:
+        if not self.claude:
+            return said
+        sees = place.wit or wit if not lineage or self.rules.lineage_sees else wit
+        return said._replace(turn=place.turn, wit=sees)
+
+
+def _owns(rec: Rec | None, token: Hashable) -> bool:
+    return rec is not None and rec.st == "claimed" and rec.own == token
+
+
+def _take(place: Place, mine: Rec, *, ms: bool) -> Answer:
+    n = place.rec.n + 1 if place.rec else 1
+    rec = mine._replace(n=n, ms=ms)
+    return _found(rec), place._replace(rec=rec)
+
+
+def _doubt(place: Place, rec: Rec, at: Hashable) -> Answer:
+    rec = rec._replace(st="doubt", text=None, at=at)
+    return _found(rec), place._replace(rec=rec)
+
+
+def _found(rec: Rec) -> Said:
+    return Said(rec.st, rec.text, rec.n, rec.ms, rec.at)
