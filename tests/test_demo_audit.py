@@ -38,7 +38,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
         for kill in made.kills
     ]
     requests = [
-        payments.Arrival(n, n + 0.5, effect.endpoint, f"key-{n}", "whole", "", "", 201)
+        payments.Arrival(n, n + 0.5, effect.endpoint, f"key-{n}", None, "whole", "", "", 201)
         for n, effect in enumerate(made.effects, 1)
     ]
     effects = [

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,112 @@ async def test_the_plain_endpoint_acts_every_time(
     for _ in range(2):
         await refund(http, order, path="/plain/refunds", **{"Idempotency-Key": order})
     assert [effect.key for effect in effects(payments, order)] == [order, order]
+
+
+async def sealed(
+    http: aiohttp.ClientSession, order: str, fence: object, **headers: str
+) -> tuple[int, dict[str, Any]]:
+    """Ask for a refund of an order, with the order's id as its key."""
+    asked = {"Idempotency-Key": order, "Fence": str(fence)} | headers
+    return await refund(http, order, path="/sealed/refunds", **asked)
+
+
+async def seal(
+    http: aiohttp.ClientSession, key: str, fence: object, query: str = ""
+) -> tuple[int, dict[str, Any]]:
+    headers = {"Idempotency-Key": key, "Fence": str(fence)}
+    async with http.post("/seals" + query, headers=headers) as reply:
+        return reply.status, await reply.json()
+
+
+async def check(http: aiohttp.ClientSession, key: str) -> dict[str, Any]:
+    async with http.get(f"/checks/{key}") as reply:
+        answer: dict[str, Any] = await reply.json()
+        return answer
+
+
+async def test_a_seal_refuses_lower_fences_and_says_that_nothing_happened(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str
+) -> None:
+    """Sealed: what was sent before the seal and lands after it does nothing, without any clock."""
+    assert await seal(http, order, 7) == (200, {"key": order, "fence": 7, "answer": None})
+    stale = (409, {"error": "stale fence", "fence": 6, "seal": 7})
+    assert await sealed(http, order, 6) == stale
+    assert await seal(http, order, 6) == stale
+    assert effects(payments, order) == []
+    assert (await sealed(http, order, 7))[0] == 201
+    assert [(a.fence, a.status) for a in arrivals(payments, order)] == [(6, 409), (7, 201)]
+
+
+async def test_a_seal_tells_what_happened_before_it(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str
+) -> None:
+    """Sealed: a successor gets the first answer instead of firing."""
+    _, made = await sealed(http, order, 1)
+    assert (await seal(http, order, 2))[1]["answer"] == made
+    assert len(effects(payments, order)) == 1
+
+
+async def test_a_sealed_endpoint_does_not_deduplicate(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str
+) -> None:
+    """Only the seal protects: a ledger that fires without it is seen in the books."""
+    for fence in (1, 2):
+        await sealed(http, order, fence)
+    assert len(effects(payments, order)) == 2
+
+
+async def test_a_seal_and_a_request_at_the_same_time_agree(
+    payments: PaymentsProcess, http: aiohttp.ClientSession
+) -> None:
+    """Sealed: a request is seen by the seal or refused by it, never neither."""
+    for _ in range(20):
+        order = f"order-{uuid4()}"
+        (status, _), (_, said) = await asyncio.gather(sealed(http, order, 1), seal(http, order, 2))
+        assert (status == 201) == (said["answer"] is not None)
+        assert len(effects(payments, order)) == (status == 201)
+
+
+@pytest.mark.parametrize("fence", ["", "-1", "x", "1.5"])
+async def test_a_sealed_request_needs_a_fence(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str, fence: str
+) -> None:
+    """A tool that forgets its fence must not pass its tests."""
+    assert (await sealed(http, order, fence))[0] == 400
+    assert (await seal(http, order, fence))[0] == 400
+    assert effects(payments, order) == []
+
+
+async def test_a_check_says_whether_it_happened_and_is_booked(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str
+) -> None:
+    """Timed: the first answer can be found by the key, at an endpoint that does not deduplicate."""
+    assert await check(http, order) == {"key": order, "answer": None}
+    key = {"Idempotency-Key": order}
+    _, made = await refund(http, order, path="/plain/refunds", **key)
+    assert await check(http, order) == {"key": order, "answer": made}
+    checks = [a for a in payments.requests() if a.endpoint == f"/checks/{order}"]
+    assert [(a.key, a.status) for a in checks] == [(order, 200), (order, 200)]
+
+
+async def test_a_request_past_its_time_does_nothing(
+    payments: PaymentsProcess, http: aiohttp.ClientSession, order: str
+) -> None:
+    """Timed: nothing lands after the time that its sender gave it, however long it took."""
+    late = {"Valid-Until": f"{time.time() + 0.2:.3f}", "Payments-Delay-S": "0.3"}
+    assert (await sealed(http, order, 1, **late))[0] == 410
+    assert effects(payments, order) == []
+    assert (await sealed(http, order, 1, **late | {"Valid-Until": "soon"}))[0] == 400
+    in_time = {"Valid-Until": f"{time.time() + 60:.3f}"}
+    assert (await sealed(http, order, 1, **in_time))[0] == 201
+
+
+async def test_a_seal_whose_answer_is_lost_holds(http: aiohttp.ClientSession, order: str) -> None:
+    """Trouble is there at every endpoint; a seal that was made and not told is made."""
+    with pytest.raises(aiohttp.ClientError):
+        await seal(http, order, 2, "?drop=1")
+    assert (await sealed(http, order, 1))[0] == 409
+    assert (await seal(http, order, 2, "?error=500"))[0] == 500
 
 
 @pytest.mark.parametrize("cents", [0, -1, 1.5, True, "5", None])

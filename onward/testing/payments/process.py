@@ -21,6 +21,8 @@ class Arrival:
     endpoint: str
     key: str | None
     """Its Idempotency-Key."""
+    fence: int | None
+    """Its Fence."""
     state: Literal["arrived", "whole", "broken"]
     """How much of the body came: some so far, all, or some before the connection broke."""
     body: str
@@ -60,7 +62,7 @@ class PaymentsProcess(ServiceProcess):
 
     def requests(self) -> list[Arrival]:
         """Read every request that arrived, oldest first."""
-        columns = "n, t, endpoint, key, state, body, body_sha256, status"
+        columns = "n, t, endpoint, key, fence, state, body, body_sha256, status"
         return [Arrival(*row) for row in self._read(f"SELECT {columns} FROM requests ORDER BY n")]  # noqa: S608
 
     def effects(self) -> list[Effect]:

@@ -1,25 +1,28 @@
-"""The payments service's HTTP side.
+"""The payments service's HTTP side; what it can be asked to do wrong is in `trouble.py`.
 
-A request can ask for trouble, by query or by header (`delay_s=2`, `Payments-Delay-S: 2`):
+    POST /refunds           one refund for each Idempotency-Key
+    POST /plain/refunds     a refund for every request
+    POST /sealed/refunds    a refund for every request whose Fence is not below the key's seal
+    POST /seals             raise the key's seal to Fence; was a refund made with the key?
+    GET  /checks/{key}      was a refund made with the key?
+    GET  /orders/{id}       an order
+    GET  /audit             the books
 
-    delay_s         wait before the refund is made
-    delay_after_s   wait after it was made, before the answer
-    drop            1: made, and the connection is cut without an answer
-    error           status of an answer that hides that it was made, e.g. 500
-
-A value may be a list, `drop=1,0`: its k-th entry is for the k-th arrival of the same request, and
-the last one for all after it.
+A refund is refused after its `Valid-Until` (Unix seconds), if it has one.
 """
 
 import asyncio
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
-from onward.testing.payments.books import Answer, Books, refusal
+from onward.testing.payments.books import Answer, Books, Refund, refusal
+from onward.testing.payments.trouble import Trouble
 
 _MAX_KEY = 255
 _BOOKS = web.AppKey("books", Books)
@@ -29,48 +32,128 @@ def application(file: Path) -> web.Application:
     """Build the service over its SQLite file."""
     app = web.Application()
     app[_BOOKS] = Books(file)
-    app.router.add_post("/refunds", _keyed_refund)
-    app.router.add_post("/plain/refunds", _plain_refund)
+    app.router.add_post("/refunds", _endpoint(_keyed_refund))
+    app.router.add_post("/plain/refunds", _endpoint(_plain_refund))
+    app.router.add_post("/sealed/refunds", _endpoint(_sealed_refund))
+    app.router.add_post("/seals", _endpoint(_seal))
+    app.router.add_get("/checks/{key}", _endpoint(_check))
     app.router.add_get("/orders/{id}", _order)
     app.router.add_get("/audit", _audit)
     return app
 
 
-async def _keyed_refund(request: web.Request) -> web.StreamResponse:
-    return await _answered(request, keyed=True)
+class _Refused(Exception):
+    """A request that breaks a rule; carries the answer."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.answer = refusal(400, why)
 
 
-async def _plain_refund(request: web.Request) -> web.StreamResponse:
-    return await _answered(request, keyed=False)
+@dataclass(frozen=True)
+class _Asked:
+    """A request that has arrived whole."""
+
+    number: int
+    headers: "_Headers"
+    body: bytes
+
+    def refund(self) -> Refund:
+        """Read the body. Raises `_Refused` where it is not a refund."""
+        try:
+            asked: Any = json.loads(self.body)
+            order, amount = asked["order"], asked["amount_cents"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise _Refused(f"not a JSON object of order, amount_cents: {error!r}") from error
+        if not isinstance(order, str) or not order:
+            raise _Refused(f"order must be a text, not {order!r}")
+        if type(amount) is not int or amount <= 0:
+            raise _Refused(f"amount_cents must be an integer > 0, not {amount!r}")
+        return Refund(self.number, self.headers.key, order, amount, self.headers.valid_until())
 
 
-async def _answered(request: web.Request, *, keyed: bool) -> web.StreamResponse:
-    """Record the arrival, then the body, then make the refund, then what was decided."""
-    books = request.app[_BOOKS]
-    number = books.arrived(request.path, request.headers.get("Idempotency-Key"))
-    body = await _received(request, books, number)
-    trouble = _Trouble(request, books.earlier_arrivals(number))
-    answer = await _refund(request, number, body, trouble, keyed=keyed)
-    books.answered(number, answer.status)
-    if trouble.number("drop") and request.transport is not None:
-        request.transport.abort()
-    return web.json_response(text=answer.text, status=answer.status)
+class _Headers:
+    """What a request says before its body. What is missing, or rubbish, is None."""
+
+    def __init__(self, request: web.Request) -> None:
+        self.key = request.match_info.get("key", request.headers.get("Idempotency-Key"))
+        fence = request.headers.get("Fence", "")
+        self.fence = int(fence) if fence.isdecimal() else None
+        self._valid_until = request.headers.get("Valid-Until")
+
+    def valid_until(self) -> float | None:
+        """Return when the request lapses, Unix seconds. Raises `_Refused` for rubbish."""
+        try:
+            return None if self._valid_until is None else float(self._valid_until)
+        except ValueError as error:
+            text = f"Valid-Until must be Unix seconds, not {self._valid_until!r}"
+            raise _Refused(text) from error
+
+    def needed_key(self) -> str:
+        """Return the key. Raises `_Refused` where there is none."""
+        if not (self.key and len(self.key) <= _MAX_KEY):
+            text = f"Idempotency-Key must have 1 to {_MAX_KEY} characters, not {self.key!r}"
+            raise _Refused(text)
+        return self.key
+
+    def needed_fence(self) -> int:
+        """Return the fence. Raises `_Refused` where there is none."""
+        if self.fence is None:
+            raise _Refused("Fence must be an integer from 0, and is missing or something else")
+        return self.fence
 
 
-async def _refund(
-    request: web.Request, number: int, body: bytes, trouble: "_Trouble", *, keyed: bool
+def _keyed_refund(books: Books, asked: _Asked) -> Answer:
+    asked.headers.needed_key()
+    return books.refund_once(asked.refund())
+
+
+def _plain_refund(books: Books, asked: _Asked) -> Answer:
+    return books.refund(asked.refund())
+
+
+def _sealed_refund(books: Books, asked: _Asked) -> Answer:
+    asked.headers.needed_key()
+    return books.refund_unless_sealed(asked.refund(), asked.headers.needed_fence())
+
+
+def _seal(books: Books, asked: _Asked) -> Answer:
+    return books.seal(asked.headers.needed_key(), asked.headers.needed_fence())
+
+
+def _check(books: Books, asked: _Asked) -> Answer:
+    return books.check(asked.headers.needed_key())
+
+
+def _endpoint(
+    act: Callable[[Books, _Asked], Answer],
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """Record the arrival, then the body, then act, then record what was decided."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        books, headers = request.app[_BOOKS], _Headers(request)
+        number = books.arrived(request.path, headers.key, headers.fence)
+        body = await _received(request, books, number)
+        trouble = Trouble.of(request, books.earlier_arrivals(number))
+        answer = await _answer(act, books, _Asked(number, headers, body), trouble)
+        books.answered(number, answer.status)
+        if trouble.drop and request.transport is not None:
+            request.transport.abort()
+        return web.json_response(text=answer.text, status=answer.status)
+
+    return handle
+
+
+async def _answer(
+    act: Callable[[Books, _Asked], Answer], books: Books, asked: _Asked, trouble: Trouble
 ) -> Answer:
-    key = request.headers.get("Idempotency-Key")
-    if keyed and not (key and len(key) <= _MAX_KEY):
-        return refusal(400, f"Idempotency-Key must have 1 to {_MAX_KEY} characters, not {key!r}")
-    asked = _read(body)
-    if isinstance(asked, Answer):
-        return asked
-    await asyncio.sleep(trouble.number("delay_s"))
-    answer = request.app[_BOOKS].refund(number, key, *asked, once=keyed)
-    await asyncio.sleep(trouble.number("delay_after_s"))
-    status = int(trouble.number("error"))
-    return refusal(status, "asked for by the request") if status else answer
+    await asyncio.sleep(trouble.delay_s)
+    try:
+        answer = act(books, asked)
+    except _Refused as refused:
+        return refused.answer
+    await asyncio.sleep(trouble.delay_after_s)
+    return refusal(trouble.error, "asked for by the request") if trouble.error else answer
 
 
 async def _received(request: web.Request, books: Books, number: int) -> bytes:
@@ -85,34 +168,6 @@ async def _received(request: web.Request, books: Books, number: int) -> bytes:
         raise web.HTTPBadRequest from error
     books.received(number, body, "whole")
     return body
-
-
-def _read(body: bytes) -> tuple[str, int] | Answer:
-    """Return order and amount, or why the body is not a refund."""
-    try:
-        asked: Any = json.loads(body)
-        order, amount = asked["order"], asked["amount_cents"]
-    except (ValueError, TypeError, KeyError) as error:
-        return refusal(400, f"not a JSON object of order, amount_cents: {error!r}")
-    if not isinstance(order, str) or not order:
-        return refusal(400, f"order must be a text, not {order!r}")
-    if type(amount) is not int or amount <= 0:
-        return refusal(400, f"amount_cents must be an integer > 0, not {amount!r}")
-    return order, amount
-
-
-class _Trouble:
-    """What this request asks for, for its place among the arrivals of the same request."""
-
-    def __init__(self, request: web.Request, earlier: int) -> None:
-        self._request = request
-        self._earlier = earlier
-
-    def number(self, name: str) -> float:
-        header = "Payments-" + name.replace("_", "-")
-        text = self._request.query.get(name, self._request.headers.get(header, "0"))
-        values = text.split(",")
-        return float(values[min(self._earlier, len(values) - 1)])
 
 
 async def _order(request: web.Request) -> web.Response:
