@@ -31,13 +31,13 @@ class World(Protocol[S]):
 
     def start(self) -> S: ...
 
-    def moves(self, state: S) -> Iterable[Move[S]]: ...
+    def moves(self, state: S, /) -> Iterable[Move[S]]: ...
 
-    def violation(self, state: S) -> str | None:
+    def violation(self, state: S, /) -> str | None:
         """Name the property that the state breaks."""
         ...
 
-    def ending(self, state: S) -> str | None:
+    def ending(self, state: S, /) -> str | None:
         """Name how the story ends in this state, if it may: it can go on all the same."""
         ...
 
