@@ -12,6 +12,7 @@
 --   fail     step fp cls token result:str [sha:hex]
 --   doubt    step fp cls token why:str
 --   release  step fp token maybe:flag count:flag
+--   resolve  step fp cls at:int to:done|failed|retry quarantine_ms:int by:str [result [sha]]
 --   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
 --   turn     step turn:str                        part of a restore: a turn without a record
 --   end      ttl_ms:int
@@ -31,20 +32,25 @@
 --          doubt    it may or may not have happened; nobody sends it again
 --   own    token of the attempt that claimed it last
 --   fp     fingerprint of what was asked; another one never gets this record's answer
---   cls    effect class
+--   cls    effect class; one that this script does not know is treated as at_most_once
 --   fence  rises with every claim
---   exp    end of the lease, ms; decides patience, never safety
+--   exp    end of the lease, ms; decides patience, never safety. Of a doubt: when it was written
+--          here; whoever may have sent claimed before that, so a person's quarantine counts from it
 --   first  ms of the first claim that counts;   n  claims that count: each may have sent a request
 --   ms     1: a request sent before the owner's may still land, so a later refusal proves nothing
 --   res, err, ref   result, error, or the SHA-256 of one of these out of line
---   why, at         of a doubt: the reason; of an end: when, ms
+--   why, by         of a doubt: the reason; of what a person settled: who
+--   at              when it ended, ms; of a doubt also its name, which never comes twice
 
 local VERSION = 1
 local SHAPE = { st = 'string', own = 'string', fp = 'string', cls = 'string',
                 fence = 'number', exp = 'number', first = 'number', n = 'number', ms = 'number' }
 local STATES = { open = true, claimed = true, done = true, failed = true, doubt = true }
--- Classes that may send again after an attempt was lost. Any other is treated as at_most_once.
-local SENDS_AGAIN = { read = true, keyed = true }
+-- Classes that may send again after an attempt was lost.
+local SENDS_AGAIN = { read = true, keyed = true, transactional = true, sealed = true, timed = true }
+-- Classes in which no earlier request lands after a refusal: a read has no effect, and the attempt
+-- that was refused had the downstream shut every earlier one out.
+local REFUSAL_IS_PROOF = { read = true, sealed = true }
 
 -- `given` and not `arg`: Lua 5.1 hides that name in every function that takes `...`.
 local hash, op, given = KEYS[1], ARGV[1], {}
@@ -81,6 +87,18 @@ end
 local function trusted(ds)
   return ds ~= nil and given.nonce ~= '' and ds == given.nonce
       and (given.strict == '1' or given.inc == incarnation())
+end
+
+-- ---- effect classes
+
+-- The record's class counts too: between two deploys a tool may have changed its promise.
+local function is_one_of(classes, rec) return classes[given.cls] and (not rec or classes[rec.cls]) end
+
+-- `timed` waits until what was sent has landed, by this node's clock; where a lossy dataset is not
+-- trusted, another node may have given a claim later than that.
+local function sends_after_loss(rec)
+  local guess = given.cls == 'timed' and given.strict ~= '1'
+  return is_one_of(SENDS_AGAIN, rec) and not guess
 end
 
 -- ---- records
@@ -131,9 +149,12 @@ end
 
 local function ended(st, rec)
   rec = rec or { own = given.token or '', fence = 0, first = now, n = 0, ms = 1 }
-  return { st = st, own = rec.own, fp = given.fp, cls = given.cls, fence = rec.fence, exp = 0,
-           first = rec.first, n = rec.n, ms = st == 'doubt' and rec.ms or 0,
-           at = tonumber(given.at) or now }
+  local doubt = st == 'doubt'
+  return { st = st, own = rec.own, fp = given.fp, cls = given.cls, fence = rec.fence,
+           exp = doubt and now or 0, first = rec.first, n = rec.n, ms = doubt and rec.ms or 0,
+           -- Two doubts of one moment, or a clock that steps back: a person who saw the first one
+           -- must not settle the second.
+           at = math.max(now, (rec.at or 0) + 1) }
 end
 
 -- ---- answers
@@ -146,6 +167,7 @@ local function answer(verdict, rec, more)
   if rec then
     add('fence', rec.fence); add('ms', rec.ms); add('n', rec.n); add('first_ms', rec.first)
     add('why', rec.why); add('result', result_of(rec))
+    if rec.st == 'doubt' then add('at', rec.at) end
     if given.turn then add('turn', redis.call('HGET', hash, 'turn:' .. given.step) or nil) end
   end
   if given.turn then                -- a step of Claude's: its calls take their witness from this answer
@@ -172,7 +194,7 @@ local function take(rec, ms)
   local fence = math.max(tonumber(redis.call('HGET', hash, '_fence') or 0) + 1, now)
   local new = { st = 'claimed', own = given.token, fp = given.fp, cls = given.cls, fence = fence,
                 exp = now + tonumber(given.lease_ms), first = again and rec.first or now,
-                n = (rec and rec.n or 0) + 1, ms = ms }
+                n = (rec and rec.n or 0) + 1, ms = ms, at = rec and rec.at }
   local fields = { '_fence', string.format('%.0f', fence) }
   if given.turn and redis.call('HEXISTS', hash, 'turn:' .. given.step) == 0 then
     fields[3], fields[4] = 'turn:' .. given.step, given.turn
@@ -183,7 +205,7 @@ end
 
 local function claim_absent(ds, lost)
   if not lost and trusted(ds) then return take(nil, 0) end
-  if SENDS_AGAIN[given.cls] then return take(nil, 1) end
+  if sends_after_loss(lost) then return take(nil, 1) end
   return doubt(nil, lost and 'result_lost' or 'records_lost', '')
 end
 
@@ -194,7 +216,7 @@ local function claim_claimed(rec)
     return answer('claimed', rec)
   end
   if rec.exp > now then return answer('busy', rec, { wait_ms = rec.exp - now }) end
-  if SENDS_AGAIN[given.cls] then return take(rec, 1) end
+  if is_one_of(SENDS_AGAIN, rec) then return take(rec, 1) end
   return doubt(rec, 'owner_lost')
 end
 
@@ -211,8 +233,7 @@ end
 function ops.claim(rec)
   local ds = birth_nonce()
   if given.needs_ds == '1' and not ds then return answer('gap') end
-  local lost = result_lost(rec)
-  if not rec or lost then return claim_absent(ds, lost) end
+  if not rec or result_lost(rec) then return claim_absent(ds, rec) end
   if rec.st == 'open' then return take(rec, rec.ms) end
   if rec.st == 'claimed' then return claim_claimed(rec) end
   return answer(rec.st, rec)
@@ -242,10 +263,10 @@ function ops.fail(rec)
   if settled(rec) then return answer(rec.st, rec) end
   local own = rec and rec.own == given.token
   -- Its own doubt, taken back; not one with an earlier request, so a repeated `fail` changes nothing.
-  local late = own and rec.st == 'doubt' and rec.ms == 0 and not SENDS_AGAIN[given.cls]
+  local late = own and rec.st == 'doubt' and rec.ms == 0 and not is_one_of(SENDS_AGAIN, rec)
   if not late and not (own and rec.st == 'claimed') then return fenced(rec) end
   -- This request was refused; one that was sent before it may land all the same.
-  if not late and rec.ms == 1 and given.cls ~= 'read' then
+  if not late and rec.ms == 1 and not is_one_of(REFUSAL_IS_PROOF, rec) then
     return doubt(rec, 'refused, but an earlier request may still land')
   end
   local new = ended('failed', rec)
@@ -271,6 +292,25 @@ function ops.release(rec)
   return answer('open', rec)
 end
 
+-- A person settles the doubt that they looked at.
+function ops.resolve(rec)
+  -- Not the record that they looked at: history brings it back, and then they are heard again.
+  if not rec or rec.fp ~= given.fp or rec.st == 'claimed' or result_lost(rec) then
+    return answer('gap')
+  end
+  if rec.st ~= 'doubt' then return answer(rec.st, rec) end
+  if rec.at ~= tonumber(given.at) then return answer('stale', rec) end
+  local wait_ms = math.max(rec.at, rec.exp) + tonumber(given.quarantine_ms) - now
+  -- Until then a request may be under way that nobody sees downstream yet.
+  if given.to ~= 'done' and wait_ms > 0 then return answer('early', nil, { wait_ms = wait_ms }) end
+  local new = ended(given.to == 'retry' and 'open' or given.to, rec)
+  new.by = given.by
+  -- Counted anew: else the retry that a person asked for would be given up at once.
+  if new.st == 'open' then new.n, new.ms = 0, 1 else keep_result(new) end
+  save(new)
+  return answer(new.st)
+end
+
 function ops.restore(rec)
   local same = rec and rec.fp == given.fp and rec or nil
   -- A truth that came late stands; of another fingerprint it would be no answer to this doubt.
@@ -278,6 +318,9 @@ function ops.restore(rec)
   local new = ended(given.st, same)
   -- What history says of a doubt, no attempt may take back as its own.
   new.own, new.why = '', given.why
+  new.at = tonumber(given.at) or new.at
+  local stands = same and same.st == 'doubt' and same.at == new.at
+  if new.st == 'doubt' and stands then new.exp = same.exp end
   keep_result(new)
   if given.turn then save(new, 'turn:' .. given.step, given.turn) else save(new) end
   return { 'verdict', new.st }
@@ -337,7 +380,7 @@ local function run()
   if not given.fp then return ops[op]() end
   local rec, unreadable = load(given.step)
   if unreadable then return { 'verdict', 'unreadable', 'why', string.sub(unreadable, 1, 200) } end
-  if rec and op ~= 'restore' and rec.fp ~= given.fp then
+  if rec and op ~= 'restore' and op ~= 'resolve' and rec.fp ~= given.fp then
     return answer('mismatch', nil, { why = rec.fp })
   end
   return ops[op](rec)

@@ -10,16 +10,34 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from redis.asyncio import Redis
 
 from onward.errors import LedgerGap
 from onward.identity import run_key
 from onward.messages import EffectClass, RunRef, Witness
-from onward.records import Claim, Record, Restored, Snapshot, Verdict, parse_record, unreadable
+from onward.records import (
+    Claim,
+    Record,
+    Resolved,
+    Restored,
+    Snapshot,
+    Verdict,
+    parse_record,
+    unreadable,
+)
 
-__all__ = ["INLINE_BYTES", "Claim", "Ledger", "Record", "Restored", "Snapshot", "Verdict"]
+__all__ = [
+    "INLINE_BYTES",
+    "Claim",
+    "Ledger",
+    "Record",
+    "Resolved",
+    "Restored",
+    "Snapshot",
+    "Verdict",
+]
 
 INLINE_BYTES = 64 * 1024
 """Longer results live in a key of their own beside the run's hash."""
@@ -106,6 +124,7 @@ class Ledger:
             wait_ms=_int(reply, "wait_ms"),
             result=_str(reply, "result"),
             why=_str(reply, "why"),
+            at_ms=_int(reply, "at"),
             requests=_int(reply, "n"),
             first_ms=_int(reply, "first_ms"),
             now_ms=_int(reply, "now_ms"),
@@ -175,6 +194,44 @@ class Ledger:
         """
         return _verdict(
             await self._call("release", step=step, fp=fp, token=token, maybe=maybe, count=count)
+        )
+
+    async def resolve(
+        self,
+        step: str,
+        *,
+        fp: str,
+        cls: EffectClass,
+        at_ms: int,
+        to: Literal["done", "failed", "retry"],
+        quarantine_ms: int,
+        by: str,
+        result: str = "",
+    ) -> Resolved:
+        """Settle a doubt as a person decided. Asked twice, it answers the same.
+
+        Args:
+            step: the call in doubt.
+            fp: its fingerprint.
+            cls: its effect class.
+            at_ms: the doubt that the person looked at (`Claim.at_ms`); another one is not settled.
+            to: it happened; it did not and will not; or another attempt shall send it.
+            quarantine_ms: how long after the doubt began a request may still be under way. Until
+                then `failed` and `retry` are refused: they could prove false.
+            by: who decided, as they call themselves.
+            result: JSON text to record as the result (done) or the error (failed).
+
+        """
+        settled = {} if to == "retry" else _result(result)
+        named: dict[str, Any] = {"step": step, "fp": fp, "cls": cls, "at": at_ms, "to": to}
+        asked = {**named, "quarantine_ms": quarantine_ms, "by": by, **settled}
+        reply = await self._call("resolve", **asked)
+        verdict = _verdict(reply, result)
+        return Resolved(
+            verdict=cast("Any", verdict.verdict),
+            result=verdict.result,
+            wait_ms=_int(reply, "wait_ms"),
+            at_ms=verdict.at_ms,
         )
 
     async def restore(self, records: Mapping[str, Restored], turns: Mapping[str, str]) -> None:
@@ -327,6 +384,7 @@ def _verdict(
         verdict=cast("Any", reply["verdict"]),
         result=result if mine else _str(reply, "result"),
         why=_str(reply, "why"),
+        at_ms=_int(reply, "at"),
         turn=turn if mine else _optional(reply, "turn"),
         witness=witness,
     )

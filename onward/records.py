@@ -31,6 +31,8 @@ class Claim:
     """Of done and failed: the JSON text that was recorded."""
     why: str = ""
     """Of doubt: `owner_lost`, `records_lost`, `result_lost` or what an attempt said."""
+    at_ms: int = 0
+    """Of doubt: since when, ms of the server's clock. It names the doubt: see `Ledger.resolve`."""
     requests: int = 0
     """Claims so far that count, this one included: each may have sent a request."""
     first_ms: int = 0
@@ -52,10 +54,29 @@ class Verdict:
     """Of done and failed: what is recorded; not always what this attempt brought (first wins)."""
     why: str = ""
     """Of doubt: the reason. Of fenced: the state found, or `absent`."""
+    at_ms: int = 0
+    """Of doubt: since when; names it, as in `Claim`."""
     turn: str | None = None
     """Of a step of Claude's: the user turn that the recorded reply answers."""
     witness: Witness | None = None
     """Of a step of Claude's: the witness that the calls of its reply must use."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Answer to a person who settles a doubt."""
+
+    verdict: Literal["done", "failed", "open", "stale", "early", "gap"]
+    """`done`, `failed`, `open` (another attempt may send): how the step stands now, also where
+    that was settled before. `stale`: another doubt than the person looked at. `early`: a request
+    may still be under way. `gap`: the doubt is not there; refill the ledger from history, then
+    resolve again. Nothing is written by the last three."""
+    result: str = ""
+    """Of done and failed: what is recorded; not what the person brought if the truth came first."""
+    wait_ms: int = 0
+    """Of early: how long until `failed` and `retry` are taken."""
+    at_ms: int = 0
+    """Of stale: the doubt that stands now."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +96,8 @@ class Record:
     """Of done and failed: the JSON text."""
     why: str = ""
     at_ms: int = 0
+    by: str = ""
+    """Who settled it, as they called themselves; empty where no person did."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +149,7 @@ def parse_record(step: str, text: str, blobs: Mapping[str, str]) -> Record | Non
             result=blobs[raw["ref"]] if "ref" in raw else raw.get("res", raw.get("err", "")),
             why=raw.get("why", ""),
             at_ms=int(raw.get("at", 0)),
+            by=raw.get("by", ""),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise unreadable(f"of step {step!r}", text) from error

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from redis.asyncio import Redis
 
@@ -13,8 +13,8 @@ from onward.messages import EffectClass, RunRef, Witness
 STEP, FP, OTHER_FP = "12.1", "f" * 64, "0" * 64
 LONG_MS, OVER_MS = 600_000, 0
 """A lease that outlives the test, and one that is over when it begins."""
-EVERY: tuple[EffectClass, ...] = ("read", "keyed", "at_most_once")
-SENDS_AGAIN: tuple[EffectClass, ...] = ("read", "keyed")
+EVERY: tuple[EffectClass, ...] = get_args(EffectClass)
+SENDS_AGAIN: tuple[EffectClass, ...] = tuple(cls for cls in EVERY if cls != "at_most_once")
 
 
 class Story:
