@@ -1,10 +1,7 @@
 """The beginning of a run and its end."""
 
-from datetime import timedelta
-
 from redis.exceptions import RedisError
 from temporalio import activity
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.service import RPCError
 
 from activities.failures import translated
@@ -15,6 +12,7 @@ from activities.services import Services, reset_lineage
 from onward import transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
+from onward.lifetime import records_ttl_ms
 from onward.messages import (
     Attempt,
     BeginInput,
@@ -32,8 +30,6 @@ from onward.transcript import BEGINNING
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of these two activities, which know no setting of the run yet, or any more."""
-_MARGIN_MS = 24 * 3600 * 1000
-_UNKNOWN_RETENTION = timedelta(days=90)
 
 
 class LifecycleActivities:
@@ -103,8 +99,7 @@ class LifecycleActivities:
     async def end(self, given: EndInput) -> RunResult:
         """Let the run's records expire once Temporal has forgotten the run; hand on its result."""
         async with Pulse(_TAKEOVER_S):
-            retention = await self._retention(activity.info().workflow_namespace or "default")
-            ttl_ms = int(retention.total_seconds() * 1000) + _MARGIN_MS
+            ttl_ms = await records_ttl_ms(self._services.temporal)
             result = given.result
             try:
                 ledger = self._services.ledger(given.run)
@@ -114,17 +109,6 @@ class LifecycleActivities:
                 # Only lifetime and lost tokens: neither may keep a run from ending.
                 activity.logger.warning("cannot close the run's records: %s", error)
         return result
-
-    async def _retention(self, namespace: str) -> timedelta:
-        """How long the namespace keeps closed runs: so long a reset may still need the records."""
-        try:
-            described = await self._services.temporal.workflow_service.describe_namespace(
-                DescribeNamespaceRequest(namespace=namespace)
-            )
-        except RPCError as error:
-            activity.logger.warning("cannot read the namespace's retention: %s", error)
-            return _UNKNOWN_RETENTION
-        return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
 async def _with_lost_spend(ledger: Ledger, given: EndInput) -> RunResult:

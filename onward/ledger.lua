@@ -15,7 +15,7 @@
 --   resolve  step fp cls at:int to:done|failed|retry quarantine_ms:int by:str [result [sha]]
 --   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
 --   turn     step turn:str                        part of a restore: a turn without a record
---   end      ttl_ms:int
+--   end      ttl_ms:int if_unset:flag
 --   usage    step token usage:str (JSON)
 --   usages   step
 --   read     steps:str (JSON list; absent: the whole run)
@@ -332,6 +332,8 @@ function ops.turn()
 end
 
 ops['end'] = function()
+  -- A janitor that comes by again and again would put the end off for ever.
+  if given.if_unset == '1' and redis.call('PTTL', hash) ~= -1 then return answer('kept') end
   each_blob(function(key) redis.call('PEXPIRE', key, given.ttl_ms) end)
   return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end

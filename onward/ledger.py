@@ -50,16 +50,19 @@ class Ledger:
     """The ledger of one run. Cheap to make: one for each activity.
 
     `redis` is a client with or without `decode_responses`; `strict` says that the server keeps what
-    it acknowledged (see `onward/guarantee.py`). Every method may raise redis' own errors, and
+    it acknowledged (see `onward/guarantee.py`); `key` names another hash than the run's own, one that
+    runs share. Every method may raise redis' own errors, and
     LedgerUnreadable where a record cannot be understood; nothing is written then.
     """
 
-    def __init__(self, redis: Redis, run: RunRef, *, strict: bool) -> None:
+    def __init__(
+        self, redis: Redis, run: RunRef, *, strict: bool, key: str | None = None
+    ) -> None:
         self._redis = redis
         self._run = run
         self._strict = strict
         self._script = redis.register_script(_SCRIPT)
-        self.key = f"onward:{{{run_key(run.workflow_id, run.first_run_id)}}}"
+        self.key = key or f"onward:{{{run_key(run.workflow_id, run.first_run_id)}}}"
 
     async def begin(self, witness: Witness | None, *, reset_lineage: bool) -> Witness:
         """Make or find the run's birth nonce, and return the witness of it.
@@ -111,7 +114,7 @@ class Ledger:
             lease_ms=lease_ms,
             nonce=witness.nonce,
             inc=witness.inc,
-            strict=self._strict,
+            strict=self._strict and witness.strict,
             needs_ds=needs_ds,
             turn=turn,
         )
@@ -249,9 +252,13 @@ class Ledger:
         for start in range(0, len(calls), _RESTORES_AT_ONCE):
             await self._call_all(calls[start : start + _RESTORES_AT_ONCE])
 
-    async def end(self, ttl_ms: int) -> None:
-        """Let everything of the run expire `ttl_ms` from now; the next operation undoes it."""
-        await self._call("end", ttl_ms=ttl_ms)
+    async def end(self, ttl_ms: int, *, if_unset: bool = False) -> bool:
+        """Let everything of the run expire `ttl_ms` from now; the next operation undoes it.
+
+        False where nothing was done: there are no records, or with `if_unset` they expire already.
+        """
+        reply = await self._call("end", ttl_ms=ttl_ms, if_unset=if_unset)
+        return reply["verdict"] == "ended"
 
     async def usage(self, step: str, *, token: str, usage: Mapping[str, Any]) -> None:
         """Keep what an attempt has used so far; also from one that lost its claim."""
@@ -314,7 +321,9 @@ class Ledger:
     # ---- witnesses
 
     def _witness(self, nonce: str, inc: str) -> Witness | None:
-        return Witness(nonce=nonce, inc=inc, run_id=self._run.run_id) if nonce else None
+        if not nonce:
+            return None
+        return Witness(nonce=nonce, inc=inc, run_id=self._run.run_id, strict=self._strict)
 
     def _seen(self, reply: Mapping[str, str | int]) -> Witness | None:
         return self._witness(_str(reply, "nonce"), _str(reply, "inc"))

@@ -27,6 +27,10 @@ class Witness(Wire):
     """The Redis server's run id and replication id at that moment."""
     run_id: str
     """The workflow run that took it."""
+    strict: bool = True
+    """The server was strict at that moment. On another one a restart and a failover look alike, so
+    a later worker that finds it strict (a promoted replica is) must not trust by the nonce alone.
+    """
 
 
 class Head(Wire):

@@ -1,0 +1,85 @@
+"""What the Redis user that we are must be allowed to do, and what of it is not allowed.
+
+Found by trying, on a scratch key: `ACL DRYRUN` is itself a thing that few users may do.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+KEYS = "onward:*"
+_SCRATCH, _ABSENT, _NO_SCRIPT = "onward:{doctor}", "onward:{doctor}:absent", "0" * 40
+
+# A plain text stands at the scratch key for a second, so that hash commands are refused for its
+# type after they were allowed, and nothing is left behind.
+_TRIALS: dict[str, tuple[str, ...]] = {
+    "evalsha": ("EVALSHA", _NO_SCRIPT, "0"),
+    "script|load": ("SCRIPT LOAD", "return 1"),
+    "script|exists": ("SCRIPT EXISTS", _NO_SCRIPT),
+    "info": ("INFO", "server"),
+    "ping": ("PING",),
+    "time": ("TIME",),
+    "scan": ("SCAN", "0", "COUNT", "1"),
+    "set": ("SET", _SCRATCH, "", "PX", "1000"),
+    "get": ("GET", _SCRATCH),
+    "hget": ("HGET", _SCRATCH, "f"),
+    "hset": ("HSET", _SCRATCH, "f", ""),
+    "hkeys": ("HKEYS", _SCRATCH),
+    "hexists": ("HEXISTS", _SCRATCH, "f"),
+    "hgetall": ("HGETALL", _SCRATCH),
+    "persist": ("PERSIST", _ABSENT),
+    "pttl": ("PTTL", _SCRATCH),
+    "pexpire": ("PEXPIRE", _SCRATCH, "1000"),
+}
+NEEDED = tuple(_TRIALS)
+"""Commands without which the ledger cannot work, as an ACL names them."""
+HELPFUL = ("config|get", "memory|usage")
+"""Without these the server counts as lossy, and the size of runs is not told."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What the user may not do."""
+
+    user: str
+    commands: tuple[str, ...]
+    keys: bool
+    """It may not read and write the keys `onward:*`."""
+
+    def __bool__(self) -> bool:
+        return self.keys or bool(self.commands)
+
+    def __str__(self) -> str:
+        parts = [f"run {', '.join(self.commands)}"] if self.commands else []
+        if self.keys:
+            parts.append(f"read and write the keys {KEYS}")
+        return f"the Redis user {self.user!r} may not {' nor '.join(parts)}"
+
+    @property
+    def grant(self) -> str:
+        """The command with which an administrator of the server grants it."""
+        # The keys always: while a command is refused, nobody can tell whether they would be too.
+        return " ".join(["ACL SETUSER", self.user, f"~{KEYS}", *(f"+{c}" for c in self.commands)])
+
+
+async def missing_permissions(redis: Redis) -> Missing:
+    """Try everything that the ledger does. Raises RedisError where the server does not answer."""
+    refused, keys = list[str](), False
+    for command, trial in _TRIALS.items():
+        try:
+            await cast("Any", redis).execute_command(*trial)
+        except NoPermissionError as error:
+            # Both servers say "… to run the 'hset' command", or "… to access …" of a key.
+            if "to access" in str(error):
+                keys = True
+            else:
+                refused.append(command)
+        except ResponseError:
+            continue  # wrong type, no such script, no memory left: it was allowed
+    return Missing(_user(redis), tuple(refused), keys)
+
+
+def _user(redis: Redis) -> str:
+    return str(redis.connection_pool.connection_kwargs.get("username") or "default")

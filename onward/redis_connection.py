@@ -1,0 +1,90 @@
+"""The connection to the ledger's Redis: which server, the client, and its errors in plain words."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, BusyLoadingError, ReadOnlyError, RedisError
+
+from onward.connection import Target
+from onward.errors import ConnectError, UsageError
+from onward.settings import Settings
+
+_LOADING_POLL_S = 0.2
+
+
+def ledger_url(settings: Settings, target: Target) -> str:
+    """Say where the ledger's Redis is: beside an embedded Temporal, else where settings say."""
+    if target.source == "local":
+        # Only a folder with a local worker pays for loading what starts servers.
+        from onward.local_services import read_local  # noqa: PLC0415
+
+        addresses = read_local(settings.data_dir)
+        return addresses.redis_url if addresses else settings.redis_url
+    return settings.redis_url
+
+
+def redis_client(url: str) -> Redis:
+    """Make the ledger's client. Raises `UsageError` for what is no Redis URL."""
+    try:
+        return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
+            url,
+            socket_connect_timeout=2,
+            socket_timeout=5,
+            # Each ledger operation may be repeated, so one retry covers a connection that went
+            # stale. A primary that was demoted keeps its connections: they are dropped, or each
+            # write would go on to fail there while the name leads to the new primary long since.
+            retry=Retry(NoBackoff(), 1),
+            retry_on_error=[ReadOnlyError],
+        )
+    except ValueError as error:
+        text = f"ONWARD_REDIS_URL is {shown(url)!r}: {error}. Expected redis://host:port/0"
+        raise UsageError(text) from error
+
+
+def shown(url: str) -> str:
+    """Leave the password out of an address that is shown."""
+    parts = urlsplit(url)
+    return url.replace(f":{parts.password}@", ":…@") if parts.password else url
+
+
+@asynccontextmanager
+async def redis_errors(url: str) -> AsyncGenerator[None]:
+    """Turn a server that cannot be reached inside the block into `ConnectError`."""
+    try:
+        yield
+    except (RedisError, OSError) as error:
+        raise ConnectError(f"no Redis at {shown(url)!r}: {_words(error)}") from error
+
+
+async def loaded(redis: Redis, say: Callable[[str], None]) -> None:
+    """Wait while the server reads its data, as long as that takes; `say` that it does, once.
+
+    Raises redis.exceptions.RedisError where it does not answer at all.
+    """
+    told = False
+    while True:
+        try:
+            await cast("Any", redis).ping()
+        except BusyLoadingError:
+            if not told:
+                say("Redis is loading its data; waiting for it")
+            told = True
+            await asyncio.sleep(_LOADING_POLL_S)
+        else:
+            return
+
+
+def _words(error: Exception) -> str:
+    found = str(error).strip(" .") or type(error).__name__
+    if isinstance(error, AuthenticationError):
+        return f"it does not let us in ({found}). Correct user and password in ONWARD_REDIS_URL"
+    return (
+        f"{found}. Set ONWARD_REDIS_URL to your server, or start `python worker.py --local`, "
+        "which brings one"
+    )
