@@ -1,9 +1,9 @@
 """The project's model of the ledger: its table of transitions as pure functions.
 
-Written from the table in docs/guarantees.md, not from `ledger.lua`, so that the two can disagree.
-The conformance test holds the script against it; the explorers in tests/protocol take every
-interleaving of it. It is of one step of one run. Nothing here knows the time: whether a lease or a
-quarantine is over, and the name `at` of a doubt that may begin, are given with each operation.
+Written from the table, not from `ledger.lua`, so that the two can disagree. The conformance test
+holds the script against it; the explorers in tests/protocol take every interleaving of it. It is of
+one step of one run. Nothing here knows the time: whether a lease or a quarantine is over, and the
+name `at` of a doubt that may begin, are given with each operation.
 """
 
 from collections.abc import Hashable
@@ -184,7 +184,7 @@ class Protocol:
             return _found(rec)._replace(verdict="busy"), place
         if self.sends_again(rec):
             return _take(place, mine, ms=True)
-        return _doubt(place, rec, at)
+        return self._doubt(place, rec, at)
 
     def _claim_absent(self, place: Place, mine: Rec, trusted: bool, at: Hashable) -> Answer:
         if trusted:
@@ -192,7 +192,7 @@ class Protocol:
         guess = self.cls == "timed" and not self.strict and self.rules.timed_doubt
         if self.sends_again(None) and not guess:
             return _take(place, mine, ms=True)
-        return _doubt(place, mine._replace(own=None, ms=True), at)
+        return self._doubt(place, mine._replace(own=None, ms=True), at)
 
     def renew(self, place: Place, *, token: Hashable, fp: Hashable) -> Answer:
         rec = place.rec
@@ -254,7 +254,7 @@ class Protocol:
             return Said("fenced"), place
         rec = rec or Rec("claimed", token, fp, self.cls)
         if rec.ms and self.rules.ms_rule and not {self.cls, rec.cls} <= set(REFUSAL_IS_PROOF):
-            said, place = _doubt(place, rec, at)
+            said, place = self._doubt(place, rec, at)
             return Said("doubt", at=said.at), place
         failed = rec._replace(st="failed", cls=self.cls, text=text, ms=False, at=None)
         return Said("failed", text), place._replace(rec=failed)
@@ -268,7 +268,7 @@ class Protocol:
         elif not _owns(rec, token):
             known = rec.st not in ("claimed", "open")
             return Said(rec.st, rec.text, at=rec.at) if known else Said("fenced"), place
-        return Said("doubt", at=at), _doubt(place, rec, at)[1]
+        return Said("doubt", at=at), self._doubt(place, rec, at)[1]
 
     def release(
         self, place: Place, *, token: Hashable, fp: Hashable, maybe: bool, count: bool = True
@@ -307,7 +307,8 @@ class Protocol:
             return Said("early"), place
         if to == "retry":
             # A new count: else the retry that a person asked for would be given up at once.
-            return Said("open"), place._replace(rec=rec._replace(st="open", n=0, ms=True, at=None))
+            again = rec._replace(st="open", cls=self.cls, n=0, ms=True, at=None)
+            return Said("open"), place._replace(rec=again)
         settled = rec._replace(st=to, cls=self.cls, ms=False, text=text, at=None)
         return Said(to, text), place._replace(rec=settled)
 
@@ -340,6 +341,10 @@ class Protocol:
 
     # ---- what several operations share
 
+    def _doubt(self, place: Place, rec: Rec, at: Hashable) -> Answer:
+        rec = rec._replace(st="doubt", cls=self.cls, text=None, at=at)
+        return _found(rec), place._replace(rec=rec)
+
     def _other(self, rec: Rec | None, fp: Hashable) -> bool:
         return self.rules.fp_check and rec is not None and rec.fp != fp
 
@@ -364,11 +369,6 @@ def _owns(rec: Rec | None, token: Hashable) -> bool:
 def _take(place: Place, mine: Rec, *, ms: bool) -> Answer:
     n = place.rec.n + 1 if place.rec else 1
     rec = mine._replace(n=n, ms=ms)
-    return _found(rec), place._replace(rec=rec)
-
-
-def _doubt(place: Place, rec: Rec, at: Hashable) -> Answer:
-    rec = rec._replace(st="doubt", text=None, at=at)
     return _found(rec), place._replace(rec=rec)
 
 
