@@ -93,6 +93,7 @@ class LifecycleActivities:
             takeover_s=self._services.takeover_s,
             price_known=price_known(request.model or agent.model),
             search_attributes=self._services.search_attributes,
+            shows_waiting=self._services.search_attributes,
         )
 
     @activity.defn(name=END)

@@ -1,5 +1,6 @@
 """What a run's own history tells: how each step and call ended. Read with the worker's client."""
 
+from dataclasses import replace
 from typing import Any
 
 from temporalio import activity
@@ -15,10 +16,13 @@ from onward.messages import (
     ClaudeInput,
     ClaudeReply,
     Opening,
+    Resolution,
+    ResolveInput,
     ToolInput,
     Witness,
 )
-from onward.names import BEGIN, CALL_CLAUDE, RESERVED_ACTIVITIES
+from onward.names import BEGIN, CALL_CLAUDE, RESERVED_ACTIVITIES, RESOLVE
+from onward.records import Ending
 from onward.transcript import BEGINNING, Turn
 
 
@@ -56,7 +60,11 @@ class Told:
             await self._ended(given, done.result)
 
     async def _input(self, name: str, payloads: Payloads) -> Any:
-        known: dict[str, type] = {BEGIN: BeginInput, CALL_CLAUDE: ClaudeInput}
+        known: dict[str, type] = {
+            BEGIN: BeginInput,
+            CALL_CLAUDE: ClaudeInput,
+            RESOLVE: ResolveInput,
+        }
         kind = known.get(name, ToolInput)
         if name in RESERVED_ACTIVITIES and name not in known:
             return None
@@ -69,6 +77,8 @@ class Told:
             self._replied(given, await self._result(payloads, ClaudeReply))
         elif isinstance(given, ToolInput):
             self._called(given, await self._result(payloads, CallResult))
+        elif isinstance(given, ResolveInput):
+            self._settled(given, await self._result(payloads, Resolution))
 
     async def _result(self, payloads: Payloads, kind: type) -> Any:
         return (await self._converter.decode_wrapper(payloads, [kind]))[0]
@@ -90,10 +100,49 @@ class Told:
         )
 
     def _called(self, given: ToolInput, result: CallResult) -> None:
-        fp, effect = given.fingerprint, given.effect
         if result.status == "in_doubt":
-            self.records[given.call] = Restored(st="doubt", fp=fp, cls=effect, why=result.why)
+            self._keep(given, _doubt(given, result))
             return
         self._results[given.call] = result
-        text = result.model_dump_json()
-        self.records[given.call] = Restored(st=result.status, fp=fp, cls=effect, result=text)
+        self._keep(given, _ended(given, result))
+
+    def _settled(self, given: ResolveInput, told: Resolution) -> None:
+        if told.result is not None:
+            self._results[given.call] = told.result
+            self._keep(given, _ended(given, told.result))
+            return
+        # It is tried again, so its last word is no end.
+        self.records.pop(given.call, None)
+        if given.business:
+            self.records.pop(given.business.position, None)
+
+    def _keep(self, given: ToolInput | ResolveInput, record: Restored) -> None:
+        self.records[given.call] = record
+        key = given.business
+        if key is None or key.everywhere:
+            return
+        # What the call asked for has its own record; a later call that only repeated it has none,
+        # and one that was refused left it free.
+        if record.st == "failed":
+            self.records.pop(key.position, None)
+        elif key.position not in self.records or self.records[key.position].st == "doubt":
+            self.records[key.position] = _of_key(given, key.position, record)
+
+
+def _ended(given: ToolInput | ResolveInput, result: CallResult) -> Restored:
+    status: Ending = "done" if result.status == "done" else "failed"
+    text = result.model_dump_json()
+    return Restored(st=status, fp=given.fingerprint, cls=given.effect, result=text)
+
+
+def _doubt(given: ToolInput, result: CallResult) -> Restored:
+    at_ms = result.at_ms or None
+    return Restored(st="doubt", fp=given.fingerprint, cls=given.effect, why=result.why, at_ms=at_ms)
+
+
+def _of_key(given: ToolInput | ResolveInput, position: str, record: Restored) -> Restored:
+    if record.result is None:
+        return replace(record, fp=position)
+    result = CallResult.model_validate_json(record.result)
+    named = result.model_copy(update={"first_call": f"{given.run.workflow_id} {given.call}"})
+    return replace(record, fp=position, result=named.model_dump_json())

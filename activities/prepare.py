@@ -66,7 +66,7 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
         fingerprint=fp,
         key=_key(run, call, fp, business),
         summary=_summary(given),
-        timeout_s=options.timeout_s,
+        timeout_s=options.longest_s,
         refusal=refusal,
         ask="" if refusal else options.asks(given),
         in_doubt=options.settler,
@@ -90,7 +90,7 @@ def _business_key(
 
 
 def _key(run: RunRef, call: str, fp: str, business: BusinessKey | None) -> str:
-    """Key for the downstream: of this call, or of all calls that ask for the same (ledger.md 1.1)."""
+    """Make the downstream's key: of this call, or of all that ask for the same (ledger.md 1.1)."""
     whole = run_key(run.workflow_id, run.first_run_id)
     if business is None:
         return idempotency_key(run.deployment, whole, call, fp)

@@ -6,6 +6,7 @@ hangs must not stop the heartbeat, and a heartbeat must not wait for a lease.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +31,8 @@ class Pulse:
     """
 
     def __init__(self, takeover_s: float) -> None:
-        self._renew_every_s = takeover_s / 3
+        self._takeover_s, self._renew_every_s = takeover_s, takeover_s / 3
+        self._renewed = time.monotonic()
         self._beat_every_s = min(takeover_s / 3, _LONGEST_S)
         self._tasks: list[asyncio.Task[None]] = []
         self._attempt: asyncio.Task[Any] | None = None
@@ -57,6 +59,11 @@ class Pulse:
         self.details = details
         activity.heartbeat(details)
 
+    @property
+    def fresh(self) -> bool:
+        """The claim's lease has not run out."""
+        return time.monotonic() - self._renewed < self._takeover_s
+
     def hold(self, renew: Renew) -> None:
         """Renew a claim from now on."""
         self._tasks.append(asyncio.create_task(self._renew(renew)))
@@ -69,9 +76,11 @@ class Pulse:
     async def _renew(self, renew: Renew) -> None:
         while True:
             await asyncio.sleep(self._renew_every_s)
+            began = time.monotonic()
             try:
                 if not await renew():
                     break
+                self._renewed = began
             except RedisError as error:
                 # Leases only decide patience: a renewal missed is no reason to stop the work.
                 log.warning("cannot renew the claim: %s", error)

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,19 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
+from activities.business import BusinessRecord, repeated
 from activities.failures import again, stop, translated
 from activities.position import Position
 from activities.prepare import call_input
 from activities.pulse import Pulse
 from activities.records import reply_of
 from activities.services import Services, reset_lineage
+from activities.verifying import NotVerified, Verifier
 from onward import json_text
 from onward.errors import LedgerGap
 from onward.failpoints import failpoint
 from onward.ledger import Claim, Verdict
-from onward.messages import CallResult, EffectClass, ToolInput
+from onward.messages import CallResult, ToolInput
 from onward.tools import Tool, ToolContext, error_content, meaning, to_content
 from onward.tools.running import run_apart
 from onward.tools.workspace import WorkspaceElsewhere, check
@@ -67,8 +70,9 @@ class _CallAttempt:
     def __init__(self, services: Services, given: ToolInput, pulse: Pulse) -> None:
         self._given, self._pulse, self._began = given, pulse, time.monotonic()
         self._ledger = services.ledger(given.run)
-        self._tool = _tool(services, given)
-        self._effect = _strictest(given.effect, self._tool.effect)
+        self._tool, self._effect = _tool(services, given), given.effect
+        self._business = given.business and BusinessRecord(services, given, given.business)
+        self._verifier = Verifier(self._tool, services.strict, given.takeover_s, pulse)
         self._position = Position(
             self._ledger,
             step=given.call,
@@ -83,6 +87,8 @@ class _CallAttempt:
         """Return the call's one result."""
         workspace = self._workspace()
         fields = await self._fields()
+        if self._tool.effect != self._effect:
+            return await self._of_another_class()
         failpoint("f1")
         claim = await self._position.claim()
         failpoint("f2")
@@ -90,11 +96,11 @@ class _CallAttempt:
             case "claimed":
                 failpoint("f3")
                 self._pulse.hold(self._position.renew)
-                return await (self._given_up(claim) or self._fire(fields, workspace))
+                return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
                 return CallResult.model_validate_json(claim.result)
             case "doubt":
-                return _in_doubt(claim.why)
+                return _in_doubt(claim.why, claim.at_ms)
             case _:
                 raise stop("mismatch", "another request is recorded at this position")
 
@@ -120,16 +126,55 @@ class _CallAttempt:
         text = f"The call could not be sent ({claim.requests - 1} tries). Nothing was done."
         return self._fail(json_text.dumps(text))
 
-    async def _fire(self, fields: dict[str, Any], workspace: Path | None) -> CallResult:
+    async def _of_another_class(self) -> CallResult:
+        """A deploy changed the tool's class: what is recorded counts, and nothing is fired."""
+        seen = (await self._ledger.records(self._given.call)).records.get(self._given.call)
+        if seen and seen.st in {"done", "failed"} and seen.fp == self._given.fingerprint:
+            return CallResult.model_validate_json(seen.result)
+        raise again(
+            "class_changed",
+            f"tool {self._tool.name!r} was {self._effect!r} when this run began, and is "
+            f"{self._tool.effect!r} in this worker's app. Nothing was fired. Start a worker that "
+            "has it as it was, or cancel the run",
+            delay_s=_ELSEWHERE_S,
+        )
+
+    async def _act(
+        self, claim: Claim, fields: dict[str, Any], workspace: Path | None
+    ) -> CallResult:
+        """Fire, unless an earlier call asked for the same."""
+        fence = claim.fence
+        if self._business:
+            first = await self._first_asked(self._business)
+            if first.verdict == "done":
+                return await self._complete(repeated(CallResult.model_validate_json(first.result)))
+            if first.verdict == "doubt":
+                return await self._doubt(f"an earlier call asked for the same: {first.why}")
+            self._pulse.hold(self._business.renew)
+            fence = max(fence, first.fence)
+            claim = replace(claim, may_have_sent=claim.may_have_sent or first.may_have_sent)
         context = ToolContext(
             idempotency_key=self._given.key,
             call=self._given.call,
             run=self._given.run.workflow_id,
+            fence=fence,
             workspace=workspace,
         )
+        return await self._fire(claim, fields, context)
+
+    async def _first_asked(self, business: BusinessRecord) -> Claim:
         try:
+            return await business.claim()
+        except BaseException:
+            # Another run's call is at work on it, or Redis is away: nothing was sent.
+            await self._position.release(maybe=False, count=False)
+            raise
+
+    async def _fire(self, claim: Claim, fields: dict[str, Any], context: ToolContext) -> CallResult:
+        try:
+            known = await self._verifier.happened(claim, fields, context)
             failpoint("f4")
-            value = await self._run(fields, context)
+            value = known.result if known else await self._run(fields, context)
         except asyncio.CancelledError:
             return await _to_the_end(self._interrupted())
         except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
@@ -163,6 +208,11 @@ class _CallAttempt:
     async def _raised(self, error: Exception) -> CallResult:
         if self._effect == "read":
             return await self._fail(error_content(error))
+        if isinstance(error, NotVerified):
+            await self._position.release(maybe=False)
+            raise again(
+                "not_verified", f"whether {self._given.call} happened is not known: {error}"
+            )
         match meaning(error):
             case "rejected":
                 return await self._fail(error_content(error))
@@ -189,6 +239,8 @@ class _CallAttempt:
         raise asyncio.CancelledError  # a draining worker: the next attempt uses the same key
 
     async def _complete(self, result: CallResult) -> CallResult:
+        if self._business and not result.first_call:
+            await self._business.done(result)
         failpoint("f8")
         told = await self._position.complete(result.model_dump_json())
         failpoint("f9")
@@ -197,9 +249,15 @@ class _CallAttempt:
 
     async def _fail(self, content: str) -> CallResult:
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
-        return _recorded(await self._position.fail(result.model_dump_json()), result)
+        ended = _recorded(await self._position.fail(result.model_dump_json()), result)
+        if self._business:
+            free = ended.status == "failed"
+            await (self._business.free() if free else self._business.doubt(ended.why))
+        return ended
 
     async def _doubt(self, why: str) -> CallResult:
+        if self._business:
+            await self._business.doubt(why)
         return _recorded(await self._position.doubt(why), _in_doubt(why))
 
     @property
@@ -234,7 +292,7 @@ def _recorded(told: Verdict | None, mine: CallResult) -> CallResult:
     if told is None or told.verdict == "mismatch":
         return mine.model_copy(update={"recorded": False})
     if told.verdict == "doubt":
-        return _in_doubt(told.why or mine.why)
+        return _in_doubt(told.why or mine.why, told.at_ms)
     return CallResult.model_validate_json(told.result)
 
 
@@ -249,10 +307,9 @@ def _tool(services: Services, given: ToolInput) -> Tool[..., Any]:
     return tool
 
 
-def _strictest(frozen: EffectClass, now: EffectClass) -> EffectClass:
-    # A deploy that changes a tool's class must not repeat what either of them would not repeat.
-    return frozen if frozen == now else "at_most_once"
-
-
-def _in_doubt(why: str) -> CallResult:
-    return CallResult(status="in_doubt", content='""', is_error=True, why=why or "unknown")
+def _in_doubt(why: str, at_ms: int = 0) -> CallResult:
+    """Make the result of a call in doubt; one that the ledger was not told of begins now."""
+    at = at_ms or int(time.time() * 1000)
+    return CallResult(
+        status="in_doubt", content='""', is_error=True, why=why or "unknown", at_ms=at
+    )

@@ -8,7 +8,7 @@ from temporalio.api.operatorservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-NAMES = ("OnwardAgent", "OnwardOutcome")
+NAMES = ("OnwardAgent", "OnwardOutcome", "OnwardWaiting")
 _KEYWORD = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD
 
 

@@ -1,6 +1,8 @@
 """The agent loop, one page of story: ask Claude, run what it asks for, repeat."""
 
 import asyncio
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +21,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.stops import gave_up, outcome_of, reason_of
 
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
-
+WAITING = SearchAttributeKey.for_keyword("OnwardWaiting")
+_HANDLERS_END = timedelta(seconds=30)
+"""How long an ending run waits for what a person said to be carried out."""
 
 _MAX_REQUEST_BYTES = 1_950_000
 """Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
@@ -38,6 +42,7 @@ class AgentWorkflow:
         self._state = RunState.of(m.RunRequest.model_validate(request))
         self._task: asyncio.Task[m.RunResult] | None = None
         self._cancels_by_signal = 0
+        self._state.waiting.changed = self._show_waiting
 
     @workflow.run
     async def run(self, request: m.RunRequest | None = None) -> m.RunResult:  # noqa: ARG002
@@ -47,6 +52,7 @@ class AgentWorkflow:
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.outcome, self._state.doing = result.outcome, "ending"
+        await _handlers_ended()
         return self._conclude(await self._end(result))
 
     async def _converse(self) -> m.RunResult:
@@ -115,6 +121,47 @@ class AgentWorkflow:
         """Answer where the run stands."""
         return self._state.status()
 
+    @workflow.update(name="approve", description="Let a call run that waits for an approval.")
+    def approve(self, said: m.Approval) -> m.Waiting:
+        """Let the call run; returns what was approved."""
+        return self._state.waiting.decide(said.call, said)
+
+    @approve.validator
+    def _may_approve(self, said: m.Approval) -> None:
+        self._refuse(said, "approval")
+
+    @workflow.update(name="deny", description="Refuse a call that waits for an approval.")
+    def deny(self, said: m.Denial) -> m.Waiting:
+        """Let Claude know that the call may not run; returns what was denied."""
+        return self._state.waiting.decide(said.call, said)
+
+    @deny.validator
+    def _may_deny(self, said: m.Denial) -> None:
+        self._refuse(said, "approval")
+
+    @workflow.update(name="resolve", description="Say how a call in doubt ended.")
+    async def resolve(self, said: m.Resolve) -> m.Resolution:
+        """Settle a doubt; returns what the ledger holds now: a truth that came late stands."""
+        self._refuse(said, "doubt")  # again: another one may have been accepted just before
+        waiting = self._state.waiting
+        waiting.begin_settling(said.call)
+        try:
+            resolution = await scheduling.resolve(self._state, self._state.doubts[said.call], said)
+        except ActivityError as error:
+            raise _usage(reason_of(error)) from error
+        finally:
+            waiting.end_settling(said.call)
+        waiting.decide(said.call, resolution)
+        return resolution
+
+    @resolve.validator
+    def _may_resolve(self, said: m.Resolve) -> None:
+        self._refuse(said, "doubt")
+
+    def _refuse(self, said: m.Said, kind: m.WaitKind) -> None:
+        if refusal := self._state.waiting.refusal(said, kind):
+            raise _usage(refusal)
+
     def _heed_cancel(self) -> None:
         # An activity that ends as the cancel arrives swallows it; cancel wins all the same.
         if self._cancelled():
@@ -132,7 +179,15 @@ class AgentWorkflow:
 
     def _show(self, doing: str) -> None:
         self._state.doing = doing
-        workflow.set_current_details(self._state.details())
+        workflow.set_current_details(self._state.details(workflow.info().workflow_id))
+
+    def _show_waiting(self) -> None:
+        state = self._state
+        self._show(state.doing)
+        if state.opening and state.opening.shows_waiting:
+            first = next(iter(state.waiting.shown.values()), None)
+            shown = WAITING.value_set(first.kind) if first else WAITING.value_unset()
+            workflow.upsert_search_attributes([shown])  # pyright: ignore[reportUnknownMemberType]
 
 
 def _cancel_request(given: Any) -> m.CancelRequest:
@@ -148,16 +203,23 @@ def _cancel_request(given: Any) -> m.CancelRequest:
         return m.CancelRequest()
 
 
+async def _handlers_ended() -> None:
+    with suppress(asyncio.TimeoutError):
+        await workflow.wait_condition(workflow.all_handlers_finished, timeout=_HANDLERS_END)
+
+
+def _usage(text: str) -> ApplicationError:
+    return ApplicationError(text, type="usage", non_retryable=True)
+
+
 def _refuse_repeats() -> None:
     """Refuse what would run a run's steps again under the same keys (ledger.md, 1.1)."""
     info = workflow.info()
     if info.cron_schedule or info.retry_policy:
         found = f"cron schedule {info.cron_schedule!r}, retry policy {info.retry_policy!r}"
-        raise ApplicationError(
+        raise _usage(
             f"found {found}; expected neither, because repeats share idempotency keys. "
-            "Start a run without a retry policy, and use a Temporal Schedule instead of cron",
-            type="usage",
-            non_retryable=True,
+            "Start a run without a retry policy, and use a Temporal Schedule instead of cron"
         )
 
 
@@ -165,9 +227,7 @@ def _refuse_size(request: m.RunRequest) -> None:
     """Refuse what would no longer fit the inputs of activities: those retry for ever."""
     size = len(request.model_dump_json().encode())
     if size > _MAX_REQUEST_BYTES:
-        raise ApplicationError(
+        raise _usage(
             f"found a run's input of {size:,} bytes as JSON, expected {_MAX_REQUEST_BYTES:,} at "
-            "most. Put what is long in a file that a tool reads",
-            type="usage",
-            non_retryable=True,
+            "most. Put what is long in a file that a tool reads"
         )

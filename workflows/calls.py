@@ -8,12 +8,15 @@ from temporalio.exceptions import ActivityError
 
 from onward.messages import (
     Addition,
+    CallResult,
     ClaudeReply,
+    Denial,
     PersonSaid,
     PreparedCall,
     ResultOf,
     ResultWritten,
 )
+from workflows.asking import ask_first, decision, settlement
 from workflows.scheduling import run_tool
 from workflows.state import RunState
 from workflows.stops import reason_of
@@ -30,6 +33,14 @@ async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[
     `heed_cancel` raises once the run is cancelled: before each call, because a call that ends in
     its own way as the cancel arrives swallows it, and the next effect must not start.
     """
+    ask_first(state, reply)
+    try:
+        await _run_all(state, reply, heed_cancel)
+    finally:
+        state.waiting.drop(call.call for call in reply.calls)
+
+
+async def _run_all(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[], None]) -> None:
     results: list[Addition] = []
     numbered = enumerate(reply.calls)
     for beside, group in groupby(numbered, lambda item: item[1].effect == "read"):
@@ -55,11 +66,12 @@ async def _run_call(
     if call.effect != "read" and (doubtful := _doubted(state, reply)):
         why = f"not run, because the outcome of call {doubtful} before it is unknown"
         return _written(call, f"{why}. Nothing was done. Ask again if it is still wanted.")
+    if call.ask and isinstance(said := await decision(state, call.call), Denial):
+        return _written(call, f"A person denied this call. {said.why}".strip())
     try:
-        result = await run_tool(state, reply, index)
+        result = await _result(state, reply, index)
     except ActivityError as error:
         return _stopped(state, call, error)
-    state.running_s += result.took_s
     if result.status == "in_doubt":
         return _in_doubt(state, call, result.why)
     return ResultOf(
@@ -68,6 +80,19 @@ async def _run_call(
         is_error=result.is_error,
         fingerprint=call.fingerprint,
     )
+
+
+async def _result(state: RunState, reply: ClaudeReply, index: int) -> CallResult:
+    """Run a call to a result that needs no person any more; raises `ActivityError`."""
+    call = reply.calls[index]
+    while True:
+        result = await run_tool(state, reply, index)
+        state.running_s += result.took_s
+        if result.status != "in_doubt" or call.in_doubt == "model":
+            return result
+        settled = await settlement(state, call, reply.witness, result)
+        if settled.result is not None:
+            return settled.result
 
 
 def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> ResultWritten:

@@ -1,5 +1,6 @@
 """How a run's activities are scheduled, and what is done when one finds the ledger incomplete."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
 from onward import names
-from workflows.state import RunState
+from workflows.state import Doubt, RunState
 from workflows.stops import gave_up, kind_of
 
 T = TypeVar("T", bound=m.Wire)
@@ -113,16 +114,52 @@ async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallR
         witness=reply.witness,
         takeover_s=takeover_s,
         timeout_s=call.timeout_s,
+        business=call.business,
     )
     summary, limit_s = f"{call.call} {call.summary}", call.timeout_s + _GRACE_S
+    return await _refilling(
+        state, lambda: _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+    )
+
+
+async def resolve(state: RunState, doubt: Doubt, said: m.Resolve) -> m.Resolution:
+    """Record what a person says of a call in doubt.
+
+    Raises `ActivityError` when it cannot be taken.
+    """
+    call, takeover_s = doubt.call, state.opening.takeover_s if state.opening else 0.0
+    given = m.ResolveInput(
+        run=run_ref(state.request),
+        call=call.call,
+        fingerprint=call.fingerprint,
+        effect=call.effect,
+        at_ms=doubt.at_ms,
+        outcome=said.outcome,
+        note=said.note,
+        by=said.by,
+        # What an attempt sent lands while it runs; what a lost one sends, while its lease lasts.
+        quarantine_ms=int((call.timeout_s + takeover_s) * 1000),
+        business=call.business,
+        witness=doubt.witness,
+        takeover_s=takeover_s,
+    )
+    summary = f"{call.call} {said.outcome}, says {said.by or 'somebody'}"
+    return await _refilling(
+        state,
+        lambda: _activity(names.RESOLVE, given, m.Resolution, summary, takeover_s, _GRACE_S),
+    )
+
+
+async def _refilling(state: RunState, run: Callable[[], Awaitable[T]]) -> T:
+    """Run an activity; where it finds the ledger incomplete, refill and run it again."""
     for _ in range(_REPAIRS):
         try:
-            return await _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+            return await run()
         except ActivityError as error:
             if kind_of(error) != "ledger_gap":
                 raise
             await refill(state)
-    return await _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+    return await run()
 
 
 async def refill(state: RunState) -> None:

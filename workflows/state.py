@@ -12,13 +12,26 @@ from onward.messages import (
     Opening,
     Outcome,
     PersonSaid,
+    PreparedCall,
     RunRequest,
     RunResult,
     RunStatus,
     Spend,
+    Waiting,
     Witness,
 )
 from onward.transcript import last_text
+from workflows.waiting import WaitingCalls
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """What is needed to settle a call in doubt."""
+
+    call: PreparedCall
+    witness: Witness
+    at_ms: int
+    """The moment that names it."""
 
 
 @dataclass
@@ -43,6 +56,10 @@ class RunState:
     failing: int = 0
     """Steps in a row in which every call failed."""
     in_doubt: tuple[str, ...] = ()
+    """Calls whose outcome nobody knows, and Claude was told so."""
+    doubts: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
+    """Calls whose outcome a person is asked for."""
+    waiting: WaitingCalls = field(default_factory=WaitingCalls)
     doing: str = "starting"
     cancel: CancelRequest | None = None
     outcome: Outcome | None = None
@@ -97,13 +114,19 @@ class RunState:
             text=last_text(self.message) if self.message else "",
             detail=detail,
             steps=self.steps,
-            in_doubt=self.in_doubt,
+            in_doubt=self.all_in_doubt,
             spend=self.spend,
         )
 
+    @property
+    def all_in_doubt(self) -> tuple[str, ...]:
+        """Calls whose effect may or may not have happened."""
+        return (*self.in_doubt, *self.doubts)
+
     def status(self) -> RunStatus:
         """Answer the query `status`."""
-        state = "ended" if self.outcome else "cancelling" if self.cancel else "running"
+        going = "waiting" if self.waiting.shown else "running"
+        state = "ended" if self.outcome else "cancelling" if self.cancel else going
         return RunStatus(
             agent=self.request.agent,
             state=state,
@@ -113,11 +136,12 @@ class RunState:
             limits=self.opening.limits if self.opening else None,
             price_known=self.opening.price_known if self.opening else None,
             spend=self.spend,
-            in_doubt=self.in_doubt,
+            in_doubt=self.all_in_doubt,
+            waiting=tuple(self.waiting.shown.values()),
             workspace=self.request.workspace,
         )
 
-    def details(self) -> str:
+    def details(self, run: str) -> str:
         """Describe the run in Markdown, for the Temporal UI."""
         spend = self.spend
         spent = f"${spend.cost_usd:.4f} in {spend.requests} requests, {spend.tokens:,} tokens"
@@ -125,4 +149,17 @@ class RunState:
         lines = [where, f"- spent: {spent}"]
         if self.in_doubt:
             lines.append(f"- in doubt: {', '.join(self.in_doubt)}")
+        lines += [_waits(each, run) for each in self.waiting.shown.values()]
         return "\n".join(lines)
+
+
+def _waits(call: Waiting, run: str) -> str:
+    commands = {
+        "approval": f"starter.py approve {run} {call.call}` or `starter.py deny {run} {call.call}",
+        "doubt": f"starter.py resolve {run} {call.call} done|failed|retry",
+    }
+    asked = "needs an approval" if call.kind == "approval" else "is in doubt"
+    return (
+        f"- **waits for a person**: {call.call} `{call.tool}` ({call.summary}) {asked}: "
+        f"{call.why}. Say `{commands[call.kind]}`"
+    )

@@ -29,6 +29,6 @@ class Opening(Wire):
     price_known: bool = True
     """False: `max_cost_usd` cannot be enforced for this model."""
     search_attributes: bool = False
-    """The server knows `OnwardAgent` and `OnwardOutcome`, so the workflow may set them."""
+    """The server knows Onward's search attributes, so the workflow may set them."""
     shows_waiting: bool = False
-    """The server knows `OnwardWaiting` too."""
+    """`OnwardWaiting` is one of them: a worker of before 0.2 knew it not."""

@@ -33,7 +33,7 @@ class PreparedCall(Wire):
     summary: str
     """The arguments in one line, for people."""
     timeout_s: float
-    """Seconds that the tool may take."""
+    """Seconds that one attempt may take."""
     refusal: str | None = None
     """Why the call may not run at all (unknown tool, invalid input); told to Claude."""
     ask: str = ""

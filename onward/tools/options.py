@@ -37,6 +37,12 @@ class Options:
     settle_s: float | None = None
 
     @property
+    def longest_s(self) -> float:
+        """Seconds that one attempt may take: waiting, asking the other side, and the tool."""
+        asking = self.seal is not None or self.check is not None
+        return float((2 if asking else 1) * self.timeout_s + (self.settle_s or 0))
+
+    @property
     def settler(self) -> Settler:
         """Who settles a call in doubt."""
         serious = self.moves_money or self.irreversible

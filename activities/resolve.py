@@ -1,0 +1,85 @@
+"""Settle a call in doubt, as a person found out that it ended."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from temporalio import activity
+
+from activities.business import BusinessRecord
+from activities.failures import stop, translated
+from activities.pulse import Pulse
+from activities.services import Services
+from onward.errors import LedgerGap
+from onward.ledger import Resolved
+from onward.messages import CallResult, Resolution, ResolveInput
+from onward.names import RESOLVE
+from onward.tools import to_content
+
+_WORDS = {
+    "done": "A person looked into it: this call was done.",
+    "failed": "A person looked into it: this call was not done, and will not be tried again.",
+}
+
+
+class ResolveActivity:
+    """The activity `resolve`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name=RESOLVE)
+    async def resolve(self, given: ResolveInput) -> Resolution:
+        """Record what the person says, or return what the call turned out to be meanwhile."""
+        async with Pulse(given.takeover_s):
+            with translated():
+                return await self._resolve(given)
+
+    async def _resolve(self, given: ResolveInput) -> Resolution:
+        said = _said(given)
+        told = await self._services.ledger(given.run).resolve(
+            given.call,
+            fp=given.fingerprint,
+            cls=given.effect,
+            at_ms=given.at_ms,
+            to=given.outcome,
+            result="" if given.outcome == "retry" else said.model_dump_json(),
+            quarantine_ms=given.quarantine_ms,
+            by=given.by,
+        )
+        verdict = _settled_to(given, told)
+        result = None if verdict == "open" else CallResult.model_validate_json(told.result)
+        if given.business is not None:
+            business = BusinessRecord(self._services, given, given.business)
+            await business.settled("retry" if verdict == "open" else verdict, result or said)
+        return Resolution(verdict=verdict, result=result)
+
+
+def _settled_to(given: ResolveInput, told: Resolved) -> Literal["done", "failed", "open"]:
+    """Return how the call stands now; raises where the person's word was not taken."""
+    match told.verdict:
+        case "gap":
+            raise LedgerGap(f"found no doubt about call {given.call}, which history says there is")
+        case "stale":
+            at = datetime.fromtimestamp(told.at_ms / 1000, UTC)
+            raise stop(
+                "not_settled",
+                f"call {given.call} is in doubt anew since {at:%H:%M:%S} UTC, which is not the "
+                "doubt that you saw. Look at `status` again, and say it of that one",
+            )
+        case "early":
+            raise stop(
+                "not_settled",
+                f"a request of call {given.call} may still land for {told.wait_ms / 1000:.0f} s. "
+                f"Say {given.outcome!r} after that; `done` can be said at any time",
+            )
+        case verdict:
+            return verdict
+
+
+def _said(given: ResolveInput) -> CallResult:
+    words = _WORDS.get(given.outcome, "")
+    return CallResult(
+        status="done" if given.outcome == "done" else "failed",
+        content=to_content(f"{words} {given.note}".strip()),
+        is_error=given.outcome != "done",
+    )

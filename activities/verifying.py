@@ -1,0 +1,64 @@
+"""Ask the other side whether an effect happened, for the classes that can: `sealed` and `timed`."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from activities.pulse import Pulse
+from onward.errors import OnwardError
+from onward.ledger import Claim
+from onward.tools import Tool, ToolContext
+
+
+class NotVerified(OnwardError):
+    """The other side did not say whether the effect happened; this attempt has sent nothing."""
+
+
+@dataclass(frozen=True)
+class Happened:
+    """The effect happened, and this was its result."""
+
+    result: object
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Asks for one attempt at one call."""
+
+    tool: Tool[..., Any]
+    strict: bool
+    takeover_s: float
+    pulse: Pulse
+
+    async def happened(
+        self, claim: Claim, fields: Mapping[str, Any], context: ToolContext
+    ) -> Happened | None:
+        """Say whether an earlier request took effect; None: it did not, and never will.
+
+        Raises `NotVerified`.
+        """
+        if self.tool.effect == "sealed":
+            # A lossy server may have two primaries, each with a "first" claim (ledger.md 3.1).
+            asked = claim.may_have_sent or not self.strict
+            return await self._ask(fields, context) if asked else None
+        if self.tool.effect == "timed" and claim.may_have_sent:
+            return await self._ask_once_settled(fields, context)
+        return None
+
+    async def _ask_once_settled(
+        self, fields: Mapping[str, Any], context: ToolContext
+    ) -> Happened | None:
+        # An attempt sends only while its lease lasts; what it sent last settles after that.
+        await asyncio.sleep(self.takeover_s + (self.tool.options.settle_s or 0))
+        found = await self._ask(fields, context)
+        if found is None and not self.pulse.fresh:
+            raise NotVerified("the lease ran out while it waited")
+        return found
+
+    async def _ask(self, fields: Mapping[str, Any], context: ToolContext) -> Happened | None:
+        try:
+            result = await self.tool.ask_downstream(fields, context)
+        except Exception as error:
+            raise NotVerified(f"{type(error).__name__}: {error}") from error
+        return None if result is None else Happened(result)

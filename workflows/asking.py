@@ -1,0 +1,54 @@
+"""Ask a person about a call, and wait for what they say."""
+
+from temporalio import workflow
+
+from onward.messages import (
+    CallResult,
+    ClaudeReply,
+    PreparedCall,
+    Resolution,
+    Waiting,
+    WaitKind,
+    Witness,
+)
+from workflows.state import Doubt, RunState
+from workflows.waiting import Decision
+
+
+def ask_first(state: RunState, reply: ClaudeReply) -> None:
+    """Show every call of the reply that needs an approval, so that a person can decide on all."""
+    asking = [call for call in reply.calls if call.ask and call.refusal is None]
+    state.waiting.ask(
+        *(_waiting(call, "approval", call.ask, view=call.fingerprint[:12]) for call in asking)
+    )
+
+
+async def decision(state: RunState, call: str) -> Decision:
+    """Wait until a person has decided about a call that is shown."""
+    await workflow.wait_condition(lambda: state.waiting.decided(call))
+    return state.waiting.take(call)
+
+
+async def settlement(
+    state: RunState, call: PreparedCall, witness: Witness, result: CallResult
+) -> Resolution:
+    """Show a call in doubt, and wait until a person has settled it."""
+    state.doubts[call.call] = Doubt(call, witness, result.at_ms)
+    state.waiting.ask(_waiting(call, "doubt", result.why, view=str(result.at_ms)))
+    settled = await decision(state, call.call)
+    del state.doubts[call.call]
+    if not isinstance(settled, Resolution):
+        raise TypeError(f"found {settled!r}; expected a doubt to be settled by a resolution")
+    return settled
+
+
+def _waiting(call: PreparedCall, kind: WaitKind, why: str, *, view: str) -> Waiting:
+    return Waiting(
+        call=call.call,
+        kind=kind,
+        tool=call.tool,
+        summary=call.summary,
+        why=why,
+        view=view,
+        since_ms=int(workflow.now().timestamp() * 1000),
+    )

@@ -1,0 +1,76 @@
+"""Calls that wait for a person, and what people said: pure state, no I/O, no Temporal."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from onward.messages import Approval, Denial, Resolution, Said, Waiting, WaitKind
+
+Decision = Approval | Denial | Resolution
+
+_WHAT_TO_SAY = {
+    "approval": "waits for an approval: approve it or deny it",
+    "doubt": "is in doubt: resolve it",
+}
+
+
+@dataclass
+class WaitingCalls:
+    """The calls of one run that wait right now, by call."""
+
+    shown: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
+    changed: Callable[[], None] = lambda: None
+    """Called after each change, so that whoever looks at the run sees it."""
+    _decided: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    _being_settled: set[str] = field(default_factory=set[str])
+
+    def ask(self, *waiting: Waiting) -> None:
+        """Let calls wait."""
+        if waiting:
+            self.shown.update({each.call: each for each in waiting})
+            self.changed()
+
+    def refusal(self, said: Said, kind: WaitKind) -> str | None:
+        """Say why what a person says cannot be taken; None if it can."""
+        waiting = self.shown.get(said.call)
+        if waiting is None:
+            calls = ", ".join(f"{each.call} ({each.kind})" for each in self.shown.values())
+            return f"call {said.call!r} does not wait for a person; waiting: {calls or 'none'}"
+        if waiting.kind != kind:
+            return f"call {said.call} {_WHAT_TO_SAY[waiting.kind]}"
+        if said.view and said.view != waiting.view:
+            return (
+                f"call {said.call} is not what you saw ({said.view!r}, and it is "
+                f"{waiting.view!r} now). Look at `status` again"
+            )
+        if said.call in self._being_settled:
+            return f"somebody is settling call {said.call} right now. Look at `status` again"
+        return None
+
+    def begin_settling(self, call: str) -> None:
+        """Refuse others while what one person said is carried out."""
+        self._being_settled.add(call)
+
+    def end_settling(self, call: str) -> None:
+        """It is carried out, or was refused."""
+        self._being_settled.discard(call)
+
+    def decide(self, call: str, decision: Decision) -> Waiting:
+        """Take a decision; returns what it was about."""
+        waiting = self.shown.pop(call)
+        self._decided[call] = decision
+        self.changed()
+        return waiting
+
+    def decided(self, call: str) -> bool:
+        """Somebody has decided about the call."""
+        return call in self._decided
+
+    def take(self, call: str) -> Decision:
+        """Return the decision, once."""
+        return self._decided.pop(call)
+
+    def drop(self, calls: Iterable[str]) -> None:
+        """Forget calls: they will not run any more."""
+        dropped = [self.shown.pop(call, None) or self._decided.pop(call, None) for call in calls]
+        if any(dropped):
+            self.changed()
