@@ -16,13 +16,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import cyclopts
 from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
@@ -31,21 +27,25 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.claude import ClaudeActivity
 from activities.lifecycle import LifecycleActivities
 from activities.refill import RefillActivity
+from activities.resolve import ResolveActivity
 from activities.services import Services
 from activities.tools import ToolActivity
 from onward import claude, worker_log
 from onward.agents import App, load_app
 from onward.connection import Target, connect, find_target
-from onward.errors import ConnectError, OnwardError, UsageError
-from onward.guarantee import Guarantee, guarantee
+from onward.errors import ConnectError, OnwardError
+from onward.guarantee import Guarantee, guarantee, refuse_eviction
+from onward.janitor import Janitor
 from onward.local_services import (
     LocalAddresses,
-    read_local,
     redis_server,
     remove_local,
     temporal_server,
     write_local,
 )
+from onward.memory import RunSizes, run_sizes
+from onward.permissions import refuse_missing
+from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.search_attributes import register
 from onward.settings import Settings, load_settings
 from onward.tools.orphans import guard
@@ -95,6 +95,7 @@ class Connections:
     redis_url: str
     redis: Redis
     guarantee: Guarantee
+    run_sizes: RunSizes | None
 
 
 def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
@@ -104,6 +105,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         *(lifecycle.begin, lifecycle.end),
         ClaudeActivity(services).call_claude,
         RefillActivity(services).refill,
+        ResolveActivity(services).resolve,
         ToolActivity(services).run_tool,
     ]
     passed = SandboxRestrictions.default.with_passthrough_modules(*_PASSED_THROUGH)
@@ -127,25 +129,11 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
     )
 
 
-def redis_client(url: str) -> Redis:
-    """Make the ledger's client. Raises `UsageError` for what is no Redis URL."""
-    try:
-        # Each ledger operation may be repeated, so one retry covers a connection that went stale.
-        return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url,
-            socket_connect_timeout=2,
-            socket_timeout=5,
-            retry=Retry(NoBackoff(), 1),
-        )
-    except ValueError as error:
-        text = f"ONWARD_REDIS_URL is {_hidden(url)!r}: {error}. Expected redis://host:port/0"
-        raise UsageError(text) from error
-
-
 @cli.default
 async def run(
     *,
     local: Annotated[bool, cyclopts.Parameter(negative="")] = False,
+    allow_eviction: Annotated[bool, cyclopts.Parameter(negative="")] = False,
 ) -> None:
     """Run a worker until SIGTERM or Ctrl-C; running steps get 25 seconds to finish.
 
@@ -153,12 +141,16 @@ async def run(
         local: Start an embedded Temporal server with its UI and an embedded Redis-compatible
             server in ONWARD_DATA_DIR (default ./.onward). They end with this process; their data
             stays, so runs go on when it is started again.
+        allow_eviction: Work with a Redis whose maxmemory-policy is not noeviction. It may drop
+            records; no effect is doubled by that, but calls can end in doubt.
 
     """
     worker_log.set_up()
     stopping = _stop_signal()
     guard()
     settings = load_settings()
+    if allow_eviction:
+        settings = settings.model_copy(update={"allow_eviction": True})
     app = load_app(settings.app)
     for agent in app.agents.values():
         agent.definition()  # a tool without a schema is an error now, not in the first run
@@ -179,15 +171,24 @@ async def _work(
         takeover_s=settings.takeover_s,
         search_attributes=await register(connections.temporal),
     )
-    async with build_worker(services, settings.task_queue):
+    async with build_worker(services, settings.task_queue), _janitor(settings, connections):
         _say(_start_line(settings, app, connections))
-        if not claude.has_key(anthropic):
-            _say("warning: no key for Claude's API; set ANTHROPIC_API_KEY and start again")
-        if connections.guarantee.evicts:
-            _say("warning: this Redis may drop records when full; set maxmemory-policy noeviction")
+        for warning in _warnings(connections.guarantee, has_key=claude.has_key(anthropic)):
+            _say(f"warning: {warning}")
         await stopping.wait()
         _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
     _say("stopped")
+
+
+@asynccontextmanager
+async def _janitor(settings: Settings, connections: Connections) -> AsyncGenerator[None]:
+    janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
+    working = asyncio.create_task(janitor.work())
+    try:
+        yield
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
 
 
 @asynccontextmanager
@@ -196,16 +197,19 @@ async def _connections(settings: Settings, *, local: bool) -> AsyncGenerator[Con
         if local:
             target, redis_url = await _start_local(settings, stack)
         else:
-            target, redis_url = _configured(settings)
+            target = find_target(settings)
+            redis_url = ledger_url(settings, target)
         redis = redis_client(redis_url)
         stack.push_async_callback(redis.aclose)
-        yield Connections(
-            target=target,
-            temporal=await connect(settings, target),
-            redis_url=redis_url,
-            redis=redis,
-            guarantee=await _guarantee(redis, redis_url),
-        )
+        temporal = await connect(settings, target)
+        async with redis_errors(redis_url):
+            await loaded(redis, _say)
+            await refuse_missing(redis)
+            found = await guarantee(redis)
+            if not settings.allow_eviction:
+                refuse_eviction(found)
+            sizes = await run_sizes(redis)
+        yield Connections(target, temporal, redis_url, redis, found, sizes)
 
 
 async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Target, str]:
@@ -223,40 +227,28 @@ async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Targe
     return Target(temporal.address, temporal.namespace, "local", temporal.ui_url), redis.url
 
 
-def _configured(settings: Settings) -> tuple[Target, str]:
-    target = find_target(settings)
-    addresses = read_local(settings.data_dir) if target.source == "local" else None
-    return target, addresses.redis_url if addresses else settings.redis_url
-
-
-async def _guarantee(redis: Redis, url: str) -> Guarantee:
-    try:
-        return await guarantee(redis)
-    except (RedisError, OSError) as error:
-        found = str(error).strip(" .") or type(error).__name__
-        raise ConnectError(
-            f"no Redis at {_hidden(url)!r}: {found}. Set ONWARD_REDIS_URL to your server, or start "
-            "`python worker.py --local`, which brings one"
-        ) from error
-
-
 def _start_line(settings: Settings, app: App, connections: Connections) -> str:
     target = connections.target
     ui = f", UI {target.ui_url}" if target.ui_url else ""
+    memory = filter(None, (connections.guarantee.memory, connections.run_sizes))
     return "\n".join(
         [
             f"Temporal {target.address}, namespace {target.namespace!r}{ui}",
-            f"Redis    {_hidden(connections.redis_url)}, {connections.guarantee}",
+            f"Redis    {shown(connections.redis_url)}, {connections.guarantee}",
+            f"memory   {', '.join(map(str, memory))}",
             f"agents   {', '.join(app.agents)}",
             f"polling  task queue {settings.task_queue!r} (process {os.getpid()})",
         ]
     )
 
 
-def _hidden(url: str) -> str:
-    """Leave the password out of an address that is shown."""
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":…@") if parts.password else url
+def _warnings(found: Guarantee, *, has_key: bool) -> list[str]:
+    warnings = (
+        (not has_key, "no key for Claude's API; set ANTHROPIC_API_KEY and start again"),
+        (found.evicts, "this Redis may drop records when full; set maxmemory-policy noeviction"),
+        (found.memory.full, f"this Redis is too full for new runs: {found.memory}"),
+    )
+    return [text for warned, text in warnings if warned]
 
 
 def _stop_signal() -> asyncio.Event:

@@ -128,7 +128,7 @@ async def start(options: StartOptions, out: Output) -> int:
         request.model_copy(update={"deployment": deployment}),
         task_queue=session.settings.task_queue,
         again=options.again,
-        before_new=lambda: _check_clean(options),
+        before_new=lambda: _check_new(session, options),
     )
     if started.how == "ended":
         return await _show_ended(session, started.run)
@@ -226,10 +226,13 @@ def _asked(options: StartOptions) -> RunRequest:
     )
 
 
-def _check_clean(options: StartOptions) -> None:
+async def _check_new(session: Session, options: StartOptions) -> None:
     # Only a new run needs a clean tree: the one to attach to has changed it already.
     if options.workspace is not None:
         _workspace(options.workspace, dirty=options.allow_dirty)
+    from onward.room import check_room  # noqa: PLC0415  (loads the Redis client)
+
+    await check_room(session.settings, session.target, session.out)
 
 
 def _workspace(path: Path, *, dirty: bool) -> Workspace:

@@ -22,6 +22,7 @@ from rich.text import Text
 from onward.messages import Limits, RunStatus, Spend
 
 _KEPT_CONTROLS = {"\n", "\t"}
+_STATE_STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red", "away": "bold red"}
 
 
 class Progress(Protocol):
@@ -77,6 +78,14 @@ class Output:
         for name, value in shown:
             line = Text(f"{name:<{width}}  ", style="bold" if self._out.is_terminal else "")
             self._out.print(line.append(self._clean(self._out, value), "not bold"), soft_wrap=True)
+
+    def checks(self, checks: Iterable[tuple[str, str, str]]) -> None:
+        """Print what was looked at, a line each: its state, its name, what was found."""
+        rows = list(checks)
+        width = max((len(name) for _, name, _ in rows), default=0)
+        for state, name, found in rows:
+            line = Text.assemble((f"{state:<5}", _STATE_STYLES[state]), f"  {name:<{width}}  ")
+            self._out.print(line.append(self._clean(self._out, found)), soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table on a terminal; else a line a row, with tabs, nothing cut off."""

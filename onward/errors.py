@@ -6,6 +6,7 @@
      │   └─ NotSent            nothing left this process              -> tried again
      ├─ UsageError             a person asked for something impossible -> printed, exit code 2
      ├─ ConnectError           Temporal or Redis is not there          -> printed, exit code 3
+     ├─ RedisFull              no room for a new run's records         -> printed, exit code 1
      ├─ NoSuchRun              no run of that id                       -> printed, exit code 4
      ├─ AppError               the user's app module is wrong          -> printed, exit code 2
      └─ LedgerError
@@ -38,6 +39,10 @@ class UsageError(OnwardError):
 
 class ConnectError(OnwardError):
     """A server that Onward needs does not answer; the message names it and its address."""
+
+
+class RedisFull(OnwardError):
+    """A new run is refused: its records, or those of the runs that go on, may not find room."""
 
 
 class NoSuchRun(OnwardError):

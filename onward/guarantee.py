@@ -13,6 +13,9 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from onward.errors import UsageError
+from onward.memory import Memory
+
 _WANTED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 
 
@@ -25,8 +28,12 @@ class Guarantee:
     """Of lossy: what is missing, one phrase each. Of strict: what makes it so."""
     evicts: bool
     """The server may throw records away when it is full: not to be used."""
-    used: float | None = None
-    """Share of `maxmemory` in use, 0 to 1; None without a limit or where it cannot be read."""
+    memory: Memory
+
+    @property
+    def used(self) -> float | None:
+        """Share of `maxmemory` in use, 0 to 1; None without a limit."""
+        return self.memory.share
 
     def __str__(self) -> str:
         return f"{'strict' if self.strict else 'lossy'}: {', '.join(self.reasons)}"
@@ -48,8 +55,18 @@ async def guarantee(redis: Redis) -> Guarantee:
         strict=not missing,
         reasons=tuple(missing) or kept,
         evicts=policy not in ("noeviction", "unknown"),
-        used=_used(info),
+        memory=Memory.of(info),
     )
+
+
+def refuse_eviction(found: Guarantee) -> None:
+    """Raise `UsageError` where the server may drop records to make room for others."""
+    if found.evicts:
+        raise UsageError(
+            f"this Redis may drop records when it is full ({found}). Expected maxmemory-policy "
+            "noeviction: set it (CONFIG SET maxmemory-policy noeviction, and in redis.conf), or "
+            "start with --allow-eviction if calls in doubt are no harm to you"
+        )
 
 
 async def _unsafe_settings(redis: Redis) -> list[str]:
@@ -70,14 +87,15 @@ def _unsafe_topology(info: Mapping[str, str]) -> list[str]:
         (info.get("role") != "master", f"a replica (role {info.get('role')})"),
         (replicas > 0, f"{replicas} replica(s) that may take over without the last writes"),
         (info.get("cluster_enabled") == "1", "a cluster, which fails over by itself"),
+        (_was_replica(info), "a promoted replica, which may lack the last writes of its primary"),
         (info.get("aof_last_write_status") == "err", "its append-only file cannot be written"),
     )
     return [reason for wrong, reason in checks if wrong]
 
 
-def _used(info: Mapping[str, str]) -> float | None:
-    limit = int(info.get("maxmemory", "0"))
-    return int(info["used_memory"]) / limit if limit else None
+def _was_replica(info: Mapping[str, str]) -> bool:
+    # The id of the primary that it followed; zeros where it followed none since its start.
+    return info.get("role") == "master" and bool(info.get("master_replid2", "").strip("0"))
 
 
 def _texts(found: Mapping[Any, object]) -> dict[str, str]:

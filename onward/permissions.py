@@ -9,6 +9,8 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
+from onward.errors import UsageError
+
 KEYS = "onward:*"
 _SCRATCH, _ABSENT, _NO_SCRIPT = "onward:{doctor}", "onward:{doctor}:absent", "0" * 40
 
@@ -79,6 +81,15 @@ async def missing_permissions(redis: Redis) -> Missing:
         except ResponseError:
             continue  # wrong type, no such script, no memory left: it was allowed
     return Missing(_user(redis), tuple(refused), keys)
+
+
+async def refuse_missing(redis: Redis) -> None:
+    """Raise `UsageError`, with the command that grants it, where something is not allowed."""
+    missing = await missing_permissions(redis)
+    if missing:
+        raise UsageError(
+            f"{missing}. An administrator of the server grants it with: {missing.grant}"
+        )
 
 
 def _user(redis: Redis) -> str:

@@ -42,6 +42,10 @@ class Settings(BaseSettings):
     """Seconds without a sign of life after which another worker takes a step over."""
     deployment: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Goes into idempotency keys; None: the name of Temporal's namespace."""
+    allow_eviction: bool = False
+    """Work with a Redis that may drop records when it is full; a worker refuses it otherwise."""
+    janitor_every_s: Annotated[float, Field(ge=1, le=86_400)] = 3600.0
+    """Seconds between two looks at which runs have ended, so that their records may expire."""
 
     @property
     def redis_is_configured(self) -> bool:

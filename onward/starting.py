@@ -4,7 +4,7 @@ An id stands for one job: asked again, it is never done twice, whatever became o
 `again=True` starts another run under the same id, and that run's idempotency keys are new.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -73,7 +73,7 @@ async def start(
     *,
     task_queue: str,
     again: bool = False,
-    before_new: Callable[[], None] = lambda: None,
+    before_new: Callable[[], Awaitable[None]],
 ) -> Started:
     """Start the run, or attach to the one of that id.
 
@@ -96,7 +96,7 @@ async def start(
         if not again:
             return Started(found, "attached" if found.open else "ended")
         _refuse_running(found)
-    before_new()
+    await before_new()
     try:
         await _start_new(client, run_id, request, task_queue=task_queue, again=again)
     except WorkflowAlreadyStartedError:  # somebody else was faster

@@ -1,0 +1,97 @@
+"""What can be wrong around Onward, one look each: Temporal, its workers, the ledger's Redis."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from redis.asyncio import Redis
+from redis.exceptions import NoPermissionError
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from onward.console import count
+from onward.guarantee import Guarantee, guarantee
+from onward.memory import FULL, run_sizes
+from onward.permissions import missing_permissions
+from onward.search_attributes import registered
+from onward.starting import pollers
+
+State = Literal["ok", "note", "wrong", "away"]
+"""All well; works, but worth knowing; must be mended; the server does not answer."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What one look found."""
+
+    name: str
+    state: State
+    found: str
+    todo: str = ""
+    """What to do about it."""
+    figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The same for programs."""
+
+    def __str__(self) -> str:
+        return f"{self.found}. {self.todo}" if self.todo else self.found
+
+
+async def temporal_checks(client: Client, task_queue: str) -> AsyncIterator[Check]:
+    """Look at the namespace and who polls the task queue. Raises ConnectError."""
+    yield await _search_attributes(client)
+    workers = sorted(set(await pollers(client, task_queue)))
+    if workers:
+        found = f"{count(len(workers), 'worker')} polled {task_queue!r} in the last minutes"
+        yield Check("workers", "ok", found, figures={"workers": workers})
+    else:
+        found, todo = f"nothing polls the task queue {task_queue!r}", "Start `python worker.py`"
+        yield Check("workers", "wrong", found, todo, {"workers": []})
+
+
+async def _search_attributes(client: Client) -> Check:
+    name = "search attributes"
+    try:
+        known = await registered(client)
+    except RPCError as error:  # not every account may look
+        return Check(name, "note", f"cannot be read: {error.message}")
+    if known:
+        return Check(name, "ok", "registered")
+    todo = "A worker whose account may do so registers them at its start"
+    return Check(name, "note", "not registered, so runs cannot be filtered by them", todo)
+
+
+async def redis_checks(redis: Redis) -> AsyncIterator[Check]:
+    """Look at a server that answers. Raises redis.exceptions.RedisError when it stops to."""
+    missing = await missing_permissions(redis)
+    if missing:
+        todo = f"An administrator grants it with: {missing.grant}"
+        yield Check("permissions", "wrong", str(missing), todo, asdict(missing))
+    else:
+        yield Check("permissions", "ok", f"user {missing.user!r} may do all that Onward does")
+    try:
+        found = await guarantee(redis)
+    except NoPermissionError as error:
+        yield Check("guarantee", "wrong", f"cannot be read: {error}")
+        return
+    yield _guarantee(found)
+    yield _memory(found)
+    sizes = await run_sizes(redis)
+    if sizes:
+        yield Check("open runs", "ok", str(sizes), figures=asdict(sizes))
+
+
+def _guarantee(found: Guarantee) -> Check:
+    figures = {"strict": found.strict, "reasons": found.reasons, "evicts": found.evicts}
+    if found.evicts:
+        todo = "Set maxmemory-policy noeviction; workers refuse this server"
+        return Check("guarantee", "wrong", str(found), todo, figures)
+    return Check("guarantee", "ok" if found.strict else "note", str(found), figures=figures)
+
+
+def _memory(found: Guarantee) -> Check:
+    memory = found.memory
+    figures = {"used_bytes": memory.used, "limit_bytes": memory.limit}
+    if not memory.full:
+        return Check("memory", "ok", str(memory), figures=figures)
+    todo = f"Above {FULL:.0%} new runs are refused: raise maxmemory, or let runs end"
+    return Check("memory", "wrong", str(memory), todo, figures)

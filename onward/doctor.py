@@ -1,0 +1,139 @@
+"""`starter.py doctor`: look at everything that Onward stands on, and say what is wrong with it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from temporalio.client import Client
+
+from onward.checks import Check, redis_checks, temporal_checks
+from onward.connection import Target, connect, find_target, quiet_runtime
+from onward.console import Output, count
+from onward.errors import ConnectError
+from onward.janitor import fate
+from onward.memory import run_bytes, size
+from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
+from onward.run_hashes import RunHash, run_hashes
+from onward.settings import Settings, load_settings
+
+WELL, WRONG, AWAY = 0, 1, 3
+_SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+async def doctor(out: Output) -> int:
+    """Check Temporal and Redis; 0: all well, 1: something is wrong, 3: a server does not answer."""
+    settings = load_settings()
+    target = find_target(settings)
+    checks = [check async for check in _checks(settings, target)]
+    states = {check.state for check in checks}
+    if out.as_json:
+        out.json({"ok": states <= {"ok", "note"}, "checks": {c.name: _document(c) for c in checks}})
+    else:
+        out.checks((check.state, check.name, str(check)) for check in checks)
+    return AWAY if "away" in states else WRONG if "wrong" in states else WELL
+
+
+def _document(check: Check) -> dict[str, Any]:
+    return {"state": check.state, "found": check.found, "todo": check.todo, **check.figures}
+
+
+async def _checks(settings: Settings, target: Target) -> AsyncIterator[Check]:
+    try:
+        client = await connect(settings, target, runtime=quiet_runtime())
+        yield Check("Temporal", "ok", f"{target.address}, namespace {target.namespace!r}")
+        async for check in temporal_checks(client, settings.task_queue):
+            yield check
+    except ConnectError as error:
+        yield Check("Temporal", "away", str(error))
+    url = ledger_url(settings, target)
+    redis = redis_client(url)
+    try:
+        async with redis_errors(url):
+            await cast("Any", redis).ping()
+            yield Check("Redis", "ok", shown(url))
+            async for check in redis_checks(redis):
+                yield check
+    except ConnectError as error:
+        yield Check("Redis", "away", str(error))
+    finally:
+        await redis.aclose()
+
+
+# ---- records that no run owns
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """Records of a run that Temporal does not know."""
+
+    key: str
+    workflow_id: str
+    bytes: int
+    idle_s: int | None
+    """Seconds since its last claim; None where nothing was ever claimed."""
+    expires_s: int | None
+    """Seconds until they vanish; None: they stay."""
+
+
+async def list_orphans(out: Output) -> int:
+    """List records of runs that Temporal does not know, and say how to remove them.
+
+    Raises ConnectError where Temporal or Redis does not answer.
+    """
+    settings = load_settings()
+    target = find_target(settings)
+    client = await connect(settings, target, runtime=quiet_runtime())
+    url = ledger_url(settings, target)
+    redis = redis_client(url)
+    try:
+        async with redis_errors(url):
+            found = [orphan async for orphan in _orphans(redis, client)]
+    finally:
+        await redis.aclose()
+    _show(found, target, out)
+    return WELL
+
+
+async def _orphans(redis: Redis, client: Client) -> AsyncIterator[Orphan]:
+    async for run in run_hashes(redis):
+        if await fate(client, run) == "unknown":
+            yield await _orphan(redis, run)
+
+
+async def _orphan(redis: Redis, run: RunHash) -> Orphan:
+    commands: Any = redis
+    now_s, _ = await commands.time()
+    last_claim_ms = await commands.hget(run.key, "_fence")
+    ttl_ms = await commands.pttl(run.key)
+    return Orphan(
+        key=run.key,
+        workflow_id=run.workflow_id,
+        bytes=await run_bytes(redis, run),
+        idle_s=None if last_claim_ms is None else int(now_s) - int(last_claim_ms) // 1000,
+        expires_s=None if ttl_ms < 0 else ttl_ms // 1000,
+    )
+
+
+def _show(found: list[Orphan], target: Target, out: Output) -> None:
+    if out.as_json:
+        out.json({"orphans": [asdict(orphan) for orphan in found]})
+        return
+    if not found:
+        out.say("no orphans: Temporal knows the run of every record")
+        return
+    rows = [(o.key, size(o.bytes), _span(o.idle_s), _span(o.expires_s)) for o in found]
+    out.table(("records", "size", "last claim, ago", "vanish in"), rows)
+    out.say(
+        f"{count(len(found), 'run')} that Temporal at {target.address}, namespace "
+        f"{target.namespace!r}, does not know. If no other namespace uses this Redis, remove one "
+        "with:\n  redis-cli -u \"$ONWARD_REDIS_URL\" --scan --pattern 'RECORDS*' | "
+        'xargs redis-cli -u "$ONWARD_REDIS_URL" unlink'
+    )
+
+
+def _span(seconds: int | None) -> str:
+    if seconds is None:
+        return "never"
+    length, unit = next((s for s in _SPANS if seconds >= s[0]), _SPANS[-1])
+    return f"{max(seconds, 0) // length} {unit}"

@@ -1,0 +1,42 @@
+"""Whether there is room for a new run in the ledger's Redis. Running ones go on in any case."""
+
+from typing import Any, cast
+
+from redis.exceptions import RedisError
+
+from onward.connection import Target
+from onward.console import Output
+from onward.errors import RedisFull
+from onward.memory import FULL, Memory
+from onward.redis_connection import ledger_url, redis_client, shown
+from onward.settings import Settings
+
+
+async def check_room(settings: Settings, target: Target, out: Output) -> None:
+    """Refuse a new run where Redis is more than 80 % full.
+
+    A server that cannot be asked is only a warning, and none where nobody said where it is: the
+    workers are connected to it, this command need not be.
+
+    Raises:
+        RedisFull: new runs are refused; says how full it is and what to do.
+        UsageError: ONWARD_REDIS_URL is no Redis URL.
+
+    """
+    url = ledger_url(settings, target)
+    redis = redis_client(url)
+    try:
+        memory = Memory.of(await cast("Any", redis).info("memory"))
+    except (RedisError, OSError) as error:
+        if settings.redis_is_configured or target.source == "local":
+            out.warn(f"cannot see how full the Redis at {shown(url)!r} is: {error}")
+        return
+    finally:
+        await redis.aclose()
+    if memory.full:
+        raise RedisFull(
+            f"the ledger's Redis at {shown(url)!r} is too full for a new run: {memory}, and above "
+            f"{FULL:.0%} what is left is for the runs that go on. Raise its maxmemory, or let runs "
+            "end (`python starter.py doctor --orphans` lists records that no run owns); then start "
+            "this one again"
+        )
