@@ -1,13 +1,12 @@
 """A real PostgreSQL server on loopback, in a folder of its own, for as long as a test needs it."""
 
-import asyncio
 import os
 import pwd
 import shutil
 import signal
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
@@ -73,7 +72,7 @@ async def _run(program: str, programs: Path, *args: str) -> None:
 
 async def _answers(url: str) -> bool:
     try:
-        with closing(await asyncio.to_thread(psycopg.connect, url)):
-            return True
+        await (await psycopg.AsyncConnection.connect(url)).close()
     except psycopg.OperationalError:
         return False
+    return True

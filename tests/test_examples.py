@@ -22,7 +22,8 @@ from postgres_server import postgres_server
 from examples import transactional_postgres, transactional_sqlite
 from onward import NotSent, Rejected
 from onward.agents import load_app
-from onward.testing import tool_context, wait_until
+from onward.messages import Resolution, Resolve, RunStatus, Waiting
+from onward.testing import Effect, tool_context, wait_until
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
@@ -63,13 +64,18 @@ async def finished(bench: CrashBench, run: Run, **env: str) -> str:
     return run.requests[-1].body
 
 
-async def killed_at_f8(bench: CrashBench, module: str, *given: dict[str, Any], **env: str) -> str:
-    """Run calls of an example's tool; its worker is killed after the effect of the first."""
+async def killed_at_f8(
+    bench: CrashBench, module: str, *given: dict[str, Any], **env: str
+) -> tuple[Run, dict[str, str]]:
+    """Run calls of an example's tool until its worker is killed after the first one's effect.
+
+    Returns the run and the environment of a worker that goes on with it.
+    """
     env |= {"ONWARD_APP": f"examples.{module}:app"}
     async with bench.worker(FP="f8:1:kill", **env) as worker:
         run = await started(bench, module, *given)
         await worker.killed()
-    return await finished(bench, run, **env)
+    return run, env
 
 
 async def started(bench: CrashBench, module: str, *given: dict[str, Any]) -> Run:
@@ -86,7 +92,8 @@ def refunds(*amounts: int) -> list[dict[str, Any]]:
 
 async def test_a_read_is_told_once(crash_bench: CrashBench) -> None:
     """A read that was killed is read again, and Claude sees the order that it asked for."""
-    told = await killed_at_f8(crash_bench, "read_lookup", {"order_id": "A 17/b"})
+    run, env = await killed_at_f8(crash_bench, "read_lookup", {"order_id": "A 17/b"})
+    told = await finished(crash_bench, run, **env)
     assert "A 17/b" in told
     assert "currency" in told
 
@@ -95,11 +102,39 @@ async def test_a_read_is_told_once(crash_bench: CrashBench) -> None:
 async def test_a_refund_is_made_once(crash_bench: CrashBench, module: str) -> None:
     """Once each, killed or not, and Claude is told of the very refund that was made."""
     given = refunds(500, 700)
-    told = await killed_at_f8(crash_bench, module, *given)
-    orders = [one["order_id"] for one in given]
-    made = [effect for effect in crash_bench.payments.effects() if effect.order in orders]
+    run, env = await killed_at_f8(crash_bench, module, *given)
+    told = await finished(crash_bench, run, **env)
+    made = effects_of(crash_bench, given)
     assert [effect.amount_cents for effect in made] == [500, 700]
     assert all(re.search(rf"\bre_{effect.n}\b", told) for effect in made)
+
+
+async def test_a_payout_in_doubt_is_settled_by_a_person(crash_bench: CrashBench) -> None:
+    """It is sent once and never again, and the next one waits for what the person says."""
+    given = refunds(500, 700)
+    run, env = await killed_at_f8(crash_bench, "at_most_once_payout", *given)
+    async with crash_bench.worker(**env):
+        waiting = await wait_until(lambda: waits_for_a_person(run), 60)
+        assert [(call.call, call.kind) for call in waiting] == [("1.1", "doubt")]
+        assert [effect.amount_cents for effect in effects_of(crash_bench, given)] == [500]
+        said = Resolve(call="1.1", outcome="done", note="It is on the statement.")
+        await run.handle.execute_update("resolve", said, result_type=Resolution)
+        result = await run.ended()
+    assert (result.outcome, result.in_doubt) == ("completed", ())
+    assert "It is on the statement." in run.requests[-1].body
+    assert [effect.amount_cents for effect in effects_of(crash_bench, given)] == [500, 700]
+
+
+async def waits_for_a_person(run: Run) -> tuple[Waiting, ...]:
+    """Calls of a run that wait for a person."""
+    status: RunStatus = await run.handle.query("status", result_type=RunStatus)
+    return status.waiting
+
+
+def effects_of(bench: CrashBench, given: list[dict[str, Any]]) -> list[Effect]:
+    """What the payments service did for these calls."""
+    orders = [one["order_id"] for one in given]
+    return [effect for effect in bench.payments.effects() if effect.order in orders]
 
 
 ADA, GRACE = ({"customer": name, "amount_cents": 500} for name in ("ada", "grace"))
@@ -148,8 +183,9 @@ async def test_a_credit_in_sqlite_is_made_once(
     crash_bench: CrashBench, accounts_file: Path
 ) -> None:
     """Killed after the commit: the successor finds the key, and credits nothing."""
-    module, env = "transactional_sqlite", {"ACCOUNTS_DB": str(accounts_file)}
-    told = await killed_at_f8(crash_bench, module, ADA, GRACE, **env)
+    where = {"ACCOUNTS_DB": str(accounts_file)}
+    run, env = await killed_at_f8(crash_bench, "transactional_sqlite", ADA, GRACE, **where)
+    told = await finished(crash_bench, run, **env)
     assert in_file(accounts_file) == {"ada": 500, "grace": 500}
     assert len(re.findall(r"balance_cents\W+500\b", told)) == 2
 
