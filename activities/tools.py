@@ -174,6 +174,7 @@ class _CallAttempt:
         try:
             known = await self._verifier.happened(claim, fields, context)
             failpoint("f4")
+            self._verifier.refuse_late()
             value = known.result if known else await self._run(fields, context)
         except asyncio.CancelledError:
             return await _to_the_end(self._interrupted())

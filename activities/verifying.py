@@ -51,10 +51,13 @@ class Verifier:
     ) -> Happened | None:
         # An attempt sends only while its lease lasts; what it sent last settles after that.
         await asyncio.sleep(self.takeover_s + (self.tool.options.settle_s or 0))
-        found = await self._ask(fields, context)
-        if found is None and not self.pulse.fresh:
-            raise NotVerified("the lease ran out while it waited")
-        return found
+        return await self._ask(fields, context)
+
+    def refuse_late(self) -> None:
+        """Raise `NotVerified` where a `timed` tool would start after its lease: its successor
+        counts on that nothing is sent any more."""
+        if self.tool.effect == "timed" and not self.pulse.fresh:
+            raise NotVerified("the lease ran out before the tool started")
 
     async def _ask(self, fields: Mapping[str, Any], context: ToolContext) -> Happened | None:
         try:

@@ -38,6 +38,13 @@ async def redis_url(redis_local: RedisServer) -> str:
     return redis_local.url
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_redis() -> AsyncGenerator[RedisServer]:
+    """Run a Redis-compatible server that this test may kill."""
+    async with redis_server(None) as server:
+        yield server
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[PaymentsProcess]:
     """Run a payments service; look in its books for your own order ids."""

@@ -3,14 +3,12 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
 from test_field_conversation import results_in
@@ -24,13 +22,6 @@ from onward.testing.messages_api import Fault
 from onward.tools.workspace import prepare
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def own_redis() -> AsyncGenerator[RedisServer]:
-    """Run a Redis-compatible server that this test may kill."""
-    async with redis_server(None) as server:
-        yield server
 
 
 @pytest.mark.crash

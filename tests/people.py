@@ -1,0 +1,50 @@
+"""What people do to a run in tests: look at what waits, and say what they found out."""
+
+from typing import Any
+
+from agent_runs import Run
+from temporalio.client import WorkflowUpdateFailedError
+
+from onward.messages import RunStatus, Waiting
+from onward.testing import wait_until
+
+
+async def waiting(run: Run, count: int = 1) -> tuple[Waiting, ...]:
+    """Wait until so many calls of the run wait for a person, and return them."""
+    seen: list[RunStatus] = []
+
+    async def enough() -> bool:
+        seen[:] = [await run.handle.query("status", result_type=RunStatus)]
+        return len(seen[0].waiting) >= count
+
+    await wait_until(enough, 30, what=f"{count} calls waiting for a person")
+    return seen[0].waiting
+
+
+async def say(run: Run, update: str, call: str, **said: Any) -> Any:
+    """Send an update; returns its answer as plain JSON."""
+    return await run.handle.execute_update(update, {"call": call, "by": "ann@desk", **said})
+
+
+async def refused(run: Run, update: str, call: str, **said: Any) -> str:
+    """Send an update that must be refused, and return why it was."""
+    try:
+        answer = await say(run, update, call, **said)
+    except WorkflowUpdateFailedError as error:
+        return str(error.cause)
+    raise AssertionError(f"{update} of {call} was taken: {answer!r}")
+
+
+async def say_in_time(run: Run, call: str, outcome: str) -> Any:
+    """Settle a doubt as soon as the quarantine lets one; returns the update's answer."""
+    answers: list[Any] = []
+
+    async def taken() -> bool:
+        try:
+            answers.append(await say(run, "resolve", call, outcome=outcome))
+        except WorkflowUpdateFailedError as error:
+            assert "may still land" in str(error.cause)  # noqa: PT017
+        return bool(answers)
+
+    await wait_until(taken, 30, what="the end of the quarantine")
+    return answers[0]
