@@ -118,7 +118,9 @@ async def test_a_payout_in_doubt_is_settled_by_a_person(crash_bench: CrashBench)
         assert [(call.call, call.kind) for call in waiting] == [("1.1", "doubt")]
         assert [effect.amount_cents for effect in effects_of(crash_bench, given)] == [500]
         said = Resolve(call="1.1", outcome="done", note="It is on the statement.")
-        await run.handle.execute_update("resolve", said, result_type=Resolution)
+        await run.handle.execute_update(  # pyright: ignore[reportUnknownMemberType]
+            "resolve", said, result_type=Resolution
+        )
         result = await run.ended()
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert "It is on the statement." in run.requests[-1].body
