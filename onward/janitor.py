@@ -60,7 +60,7 @@ class Janitor:
         """Sweep whenever it is time and no other worker does; until cancelled."""
         while True:
             try:
-                if await self._is_my_turn():
+                if await self.takes_turn():
                     await self.sweep()
             except (OnwardError, RedisError, OSError) as error:
                 _log.warning("the janitor could not finish: %s. It tries again later", error)
@@ -92,7 +92,8 @@ class Janitor:
         )
         return Ledger(self._redis, ref, strict=False)
 
-    async def _is_my_turn(self) -> bool:
+    async def takes_turn(self) -> bool:
+        """Whether no worker has begun a sweep within the interval; this one begins one now."""
         # Never released: that other workers find it is also what spaces the sweeps of them all.
         lease_ms = int(self._every_s * 1000)
         return bool(await cast("Any", self._redis).set(LOCK, "1", nx=True, px=lease_ms))

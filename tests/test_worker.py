@@ -1,11 +1,20 @@
 """A worker that cannot work says at once what it found, what it expected and what to do."""
 
+import asyncio
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_runs import connected
+from redis.asyncio import Redis
+from redis_users import may
 
+from onward.janitor import LOCK
 from onward.local_services import RedisServer, TemporalServer, redis_server
+from onward.local_services.data_dir import held_folder
+from onward.local_services.redis import find_valkey
+from onward.testing import wait_until
 from onward.testing.warm import WarmWorker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(60)]
@@ -88,20 +97,114 @@ async def test_a_setting_that_cannot_be(tmp_path: Path) -> None:
 async def test_the_start_line_says_which_guarantee(
     tmp_path: Path, temporal: TemporalServer
 ) -> None:
-    """A lossy Redis is used, and the worker says that it is lossy and why; so is a missing key."""
+    """A lossy Redis is used, and the worker says that it is lossy, why, and how full it is.
+
+    So it says of a missing key, and the janitor works beside it.
+    """
     env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_TASK_QUEUE": "test-lossy"}
     async with redis_server(None) as server, connected(server.url) as redis:
         await redis.config_set("appendfsync", "everysec")  # pyright: ignore[reportUnknownMemberType]
         policy = "maxmemory-policy"
         await redis.config_set(policy, "allkeys-lru")  # pyright: ignore[reportUnknownMemberType]
         url = {"ONWARD_REDIS_URL": server.url}
-        worker = await WarmWorker.start(env | url, log=tmp_path / "worker.log")
+        log = tmp_path / "worker.log"
+        worker = await WarmWorker.start(env | url, args=["--allow-eviction"], log=log)
         await worker.logged("warning: this Redis", 30)
+        await wait_until(partial(redis.exists, LOCK), 30, what="the janitor's first sweep")
         said = worker.output()
         assert await worker.stop() == 0
     assert "lossy: appendfsync everysec" in said
+    assert "MB used, no limit set" in said
     assert "ANTHROPIC_API_KEY" in said
     assert "noeviction" in said
+    assert "janitor" not in worker.output(), "it is ended without a word"
+
+
+@pytest.mark.field("D09")
+async def test_a_redis_that_may_drop_records_is_refused(
+    tmp_path: Path, temporal: TemporalServer
+) -> None:
+    """Without noeviction: exit 2, with the policy found and both ways out."""
+    async with redis_server(None) as server, connected(server.url) as redis:
+        policy = "maxmemory-policy"
+        await redis.config_set(policy, "volatile-ttl")  # pyright: ignore[reportUnknownMemberType]
+        said = await said_by(
+            tmp_path, 2, TEMPORAL_ADDRESS=temporal.address, ONWARD_REDIS_URL=server.url
+        )
+    assert "volatile-ttl" in said
+    assert "noeviction" in said
+    assert "--allow-eviction" in said
+
+
+async def test_a_redis_user_that_may_too_little_is_refused(
+    tmp_path: Path, temporal: TemporalServer
+) -> None:
+    """Exit 2, with what is missing and the command that grants it; nothing is left in Redis."""
+    async with redis_server(None) as server, connected(server.url) as redis:
+        await may(redis, ["+@all", "-hset", "-script|load"], keys=["onward:*"])
+        url = server.url.replace("//", "//app:pw@")
+        said = await said_by(tmp_path, 2, TEMPORAL_ADDRESS=temporal.address, ONWARD_REDIS_URL=url)
+        await wait_until(partial(_is_empty, redis), 10, what="the scratch key's expiry")
+    assert "the Redis user 'app' may not run script|load, hset" in said
+    assert "ACL SETUSER app ~onward:* +script|load +hset" in said
+    assert "pw" not in said
+
+
+async def _is_empty(redis: Redis) -> bool:
+    return await redis.dbsize() == 0
+
+
+@pytest.mark.field("D15")
+async def test_a_wrong_password(tmp_path: Path, temporal: TemporalServer, redis_url: str) -> None:
+    """Exit 3, with what is wrong and where to correct it."""
+    url = redis_url.replace("//", "//app:secret@")
+    said = await said_by(tmp_path, 3, TEMPORAL_ADDRESS=temporal.address, ONWARD_REDIS_URL=url)
+    assert "Correct user and password in ONWARD_REDIS_URL" in said
+    assert "secret" not in said
+
+
+class SlowlyLoading(RedisServer):
+    """A server that takes a tenth of a second for each key in its file, until told otherwise."""
+
+    def _command(self) -> list[str]:
+        slow = ("--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024")
+        return [*super()._command(), *slow]
+
+
+async def _with_much_data(server: RedisServer) -> None:
+    async with connected(server.url) as redis:
+        commands: Any = redis
+        await commands.mset({f"key-{number}": "x" * 10_000 for number in range(600)})
+        await commands.bgrewriteaof()  # only of a snapshot does it read key by key
+        snapshot = (server.folder / "appendonlydir").glob
+        await wait_until(lambda: [*snapshot("*.2.base.rdb")], 30, what="the snapshot")
+
+
+@pytest.mark.field("D15")
+async def test_a_redis_that_reads_its_data_is_waited_for(
+    tmp_path: Path, temporal: TemporalServer
+) -> None:
+    """A server that loads refuses everything: the worker says so once, and begins when it can."""
+    env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_TASK_QUEUE": "test-loading"}
+    with held_folder(None, "redis") as folder:
+        server = SlowlyLoading(folder, find_valkey())
+        await server.start()
+        try:
+            await _with_much_data(server)
+            await server.kill()
+            starting = asyncio.create_task(server.start())
+            url = {"ONWARD_REDIS_URL": server.url}
+            worker = await WarmWorker.start(env | url, log=tmp_path / "worker.log")
+            await worker.logged("Redis is loading its data", 30)
+            async with connected(server.url) as redis:
+                delay = "key-load-delay"
+                await redis.config_set(delay, 0)  # pyright: ignore[reportUnknownMemberType]
+            await starting
+            await worker.ready()
+            assert await worker.stop() == 0
+        finally:
+            await server.stop()
+    assert worker.output().count("is loading") == 1
 
 
 async def test_a_second_worker_of_a_folder_is_told_who_has_it(
