@@ -25,11 +25,14 @@ async def lookup_order(order_id: str) -> object:
     return await _ask("GET", f"/orders/{quote(order_id, safe='')}")
 
 
-@tool(effect="keyed")
+_UNASKED_CENTS = 50_00
+
+
+@tool(effect="keyed", moves_money=True, ask=lambda call: call["amount_cents"] > _UNASKED_CENTS)
 async def refund(
     order_id: str, amount_cents: Annotated[int, Field(gt=0)], ctx: ToolContext
 ) -> object:
-    """Refund part or all of an order, in cents."""
+    """Refund part or all of an order, in cents. Above 50.00 a person is asked first."""
     return await _ask(
         "POST",
         "/refunds",

@@ -34,6 +34,7 @@ from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.messages import CancelRequest, RunStatus, Spend
 from onward.names import WORKFLOW
+from onward.search_attributes import registered
 
 __all__ = [
     "Pending",
@@ -48,6 +49,7 @@ __all__ = [
     "ended",
     "find_target",
     "list_runs",
+    "list_waiting",
     "look",
     "report",
     "rpc_errors",
@@ -55,7 +57,7 @@ __all__ = [
 ]
 
 QUERY_TIMEOUT = timedelta(seconds=3)
-OUTCOME_ATTRIBUTE = "OnwardOutcome"
+OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE = "OnwardOutcome", "OnwardWaiting"
 _PAUSED = "Paused"
 
 Answer = TypeVar("Answer", RunStatus, Spend)
@@ -258,11 +260,25 @@ async def cancel(client: Client, run: Run, reason: str = "") -> bool:
 
 async def list_runs(client: Client, limit: int) -> list[Run]:
     """List the newest runs of the namespace, newest first."""
+    return await _list(client, limit, "ExecutionStatus != 'ContinuedAsNew'")
+
+
+async def list_waiting(client: Client, limit: int) -> list[Report]:
+    """Report on the newest runs that wait for a person, or whose worker does not say."""
+    which = "ExecutionStatus = 'Running'"
+    async with rpc_errors():
+        if await registered(client):
+            which += f" AND {WAITING_ATTRIBUTE} IS NOT NULL"
+    found = [await report(client, run) for run in await _list(client, limit, which)]
+    return [seen for seen in found if seen.status.waiting or not seen.live]
+
+
+async def _list(client: Client, limit: int, which: str) -> list[Run]:
     found = list[Run]()
     request = ListWorkflowExecutionsRequest(
         namespace=client.namespace,
         page_size=min(limit, 1000),
-        query=f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'",
+        query=f"WorkflowType = '{WORKFLOW}' AND {which}",
     )
     async with rpc_errors():
         while len(found) < limit:

@@ -10,14 +10,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-
-from temporalio.client import Client
 
 from onward import client as runs
 from onward import run_input, starting, watching
-from onward.client import Run, Target
-from onward.connection import connect, find_target, quiet_runtime
+from onward.client import Report, Run
 from onward.console import Output, count, limits_line, money, progress_line, spend_facts, spend_line
 from onward.documents import (
     age_s,
@@ -27,10 +23,13 @@ from onward.documents import (
     start_document,
     status_document,
     status_facts,
+    waiting_document,
+    waiting_line,
+    waiting_row,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
 from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
-from onward.settings import Settings, load_settings
+from onward.session import Session, find_run, open_session
 from onward.starting import Started
 from onward.watching import Beginning
 
@@ -48,7 +47,7 @@ EXIT_CODES: dict[Outcome, int] = {
     "context_exceeded": 7,
     "unknown_stop": 7,
 }
-USAGE, NOT_CONNECTED, NO_SUCH_RUN, INTERRUPTED = 2, 3, 4, 130
+USAGE, NOT_CONNECTED, NO_SUCH_RUN, WAITS_FOR_PERSON, INTERRUPTED = 2, 3, 4, 8, 130
 _ERROR_CODES: list[tuple[type[OnwardError], int]] = [
     (UsageError, USAGE),
     (AppError, USAGE),
@@ -78,23 +77,6 @@ class StartOptions:
     max_minutes: float | None = None
 
 
-@dataclass(frozen=True)
-class Session:
-    """A connection, and where to print."""
-
-    client: Client
-    target: Target
-    settings: Settings
-    out: Output
-
-    def ui_link(self, run: Run) -> str | None:
-        """Address of the run in the Temporal UI, where the UI is known."""
-        if self.target.ui_url is None:
-            return None
-        namespace, run_id = quote(self.target.namespace, safe=""), quote(run.id, safe="")
-        return f"{self.target.ui_url}/namespaces/{namespace}/workflows/{run_id}"
-
-
 def perform(command: Callable[[Output], Coroutine[Any, Any, int]], *, as_json: bool = False) -> int:
     """Run a command to its exit code; every error of Onward's becomes one clear message."""
     out = Output(as_json=as_json)
@@ -120,7 +102,7 @@ async def start(options: StartOptions, out: Output) -> int:
         run_id = run_input.checked_id(options.run_id)
     elif options.again:
         raise UsageError("--again starts the run of an --id once more; give that --id too")
-    session = await _session(out)
+    session = await open_session(out)
     deployment = session.settings.deployment or session.target.namespace
     started = await starting.start(
         session.client,
@@ -137,8 +119,8 @@ async def start(options: StartOptions, out: Output) -> int:
 
 async def status(run_id: str, out: Output) -> int:
     """Say how a run goes."""
-    session = await _session(out)
-    seen = await runs.report(session.client, await _find(session, run_id))
+    session = await open_session(out)
+    seen = await runs.report(session.client, await find_run(session, run_id))
     troubles = watching.troubles(seen)
     if out.as_json:
         out.json(status_document(seen, troubles))
@@ -151,8 +133,8 @@ async def status(run_id: str, out: Output) -> int:
 
 async def spend(run_id: str, out: Output) -> int:
     """Say what a run cost so far."""
-    session = await _session(out)
-    spent = await runs.spend(session.client, await _find(session, run_id))
+    session = await open_session(out)
+    spent = await runs.spend(session.client, await find_run(session, run_id))
     if not spent.complete:
         out.warn("only finished steps are counted; nothing could tell of anything beyond them")
     if out.as_json:
@@ -164,8 +146,8 @@ async def spend(run_id: str, out: Output) -> int:
 
 async def cancel(run_id: str, reason: str, out: Output) -> int:
     """Ask a run to stop cleanly."""
-    session = await _session(out)
-    run = await _find(session, run_id)
+    session = await open_session(out)
+    run = await find_run(session, run_id)
     asked = await runs.cancel(session.client, run, reason)
     if out.as_json:
         out.json({"run": run.id, "run_id": run.run_id, "cancelling": asked})
@@ -178,8 +160,8 @@ async def cancel(run_id: str, reason: str, out: Output) -> int:
 
 async def result(run_id: str, out: Output, *, wait: bool) -> int:
     """Print a run's result and exit by its outcome."""
-    session = await _session(out)
-    run = await _find(session, run_id)
+    session = await open_session(out)
+    run = await find_run(session, run_id)
     if not run.open:
         return await _show_ended(session, run)
     if not wait:
@@ -189,9 +171,8 @@ async def result(run_id: str, out: Output, *, wait: bool) -> int:
 
 async def list_runs(limit: int, out: Output) -> int:
     """List the newest runs."""
-    if limit < 1:
-        raise UsageError(f"--limit is {limit}; it must be at least 1")
-    session = await _session(out)
+    _refuse_limit(limit)
+    session = await open_session(out)
     found = await runs.list_runs(session.client, limit)
     if out.as_json:
         out.json({"runs": [run_document(run) for run in found]})
@@ -201,6 +182,30 @@ async def list_runs(limit: int, out: Output) -> int:
     else:
         out.say("no runs yet; or Temporal has forgotten them after the namespace's retention")
     return 0
+
+
+async def list_waiting(limit: int, out: Output) -> int:
+    """List the calls of all runs that wait for a person."""
+    _refuse_limit(limit)
+    session = await open_session(out)
+    found = await runs.list_waiting(session.client, limit)
+    for seen in found:
+        if not seen.live:
+            out.warn(f"{seen.run.id}: {seen.trouble or 'no worker answers'}")
+    waiting = [(seen.run, call) for seen in found for call in seen.status.waiting]
+    if out.as_json:
+        out.json({"waiting": [waiting_document(run, call) for run, call in waiting]})
+    elif waiting:
+        columns = ("run", "call", "asks for", "since", "tool", "what, and why")
+        out.table(columns, [waiting_row(run, call) for run, call in waiting])
+    else:
+        out.say("no run waits for a person")
+    return 0
+
+
+def _refuse_limit(limit: int) -> None:
+    if limit < 1:
+        raise UsageError(f"--limit is {limit}; it must be at least 1")
 
 
 # ---- the pieces of start
@@ -316,6 +321,8 @@ async def _wait(session: Session, run: Run) -> int:
                     progress.now("waiting for Temporal", look.troubles)
                     continue
                 run = look.report.run
+                if look.report.status.waiting:
+                    return _show_waiting(session, look.report)
                 progress.now(progress_line(look.report.status, age_s(run)), look.troubles)
     except asyncio.CancelledError:  # Ctrl-C
         session.out.note(
@@ -323,6 +330,16 @@ async def _wait(session: Session, run: Run) -> int:
         )
         raise
     return await _show_ended(session, run)
+
+
+def _show_waiting(session: Session, seen: Report) -> int:
+    """Say what the run waits for; whoever decides about it comes back with `result --wait`."""
+    out = session.out
+    if out.as_json:
+        out.json(status_document(seen, ()))
+    for call in seen.status.waiting:
+        out.warn(waiting_line(seen.run.id, call))
+    return WAITS_FOR_PERSON
 
 
 async def _show_ended(session: Session, run: Run) -> int:
@@ -341,22 +358,3 @@ async def _show_ended(session: Session, run: Run) -> int:
     if found.in_doubt:
         out.warn(f"in doubt, look whether they happened: {', '.join(found.in_doubt)}")
     return EXIT_CODES[found.outcome]
-
-
-# ---- connection
-
-
-async def _session(out: Output) -> Session:
-    settings = load_settings()
-    target = find_target(settings)
-    client = await connect(settings, target, runtime=quiet_runtime())
-    because = {"local": ", of worker.py --local", "default": ", nothing is configured"}
-    out.note(
-        f"Temporal at {target.address}, namespace {target.namespace}"
-        f"{because.get(target.source, '')}"
-    )
-    return Session(client, target, settings, out)
-
-
-async def _find(session: Session, run_id: str) -> Run:
-    return await runs.describe(session.client, run_input.checked_id(run_id))

@@ -7,6 +7,7 @@ from typing import Any
 from onward.client import Report, Run
 from onward.console import limits_line, spend_line
 from onward.history import Ended
+from onward.messages import Waiting
 from onward.starting import Started
 from onward.watching import Beginning
 
@@ -79,10 +80,33 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("spend", spend_line(now.spend, complete=complete)),
         ("limits", limits_line(now.limits) if now.limits else ""),
         ("in doubt", ", ".join(now.in_doubt)),
+        *(("waits for you", waiting_line(run.id, call)) for call in now.waiting),
         ("workspace", now.workspace.path if now.workspace else ""),
         ("prompt", run.prompt),
         ("see it at", ui_link or ""),
     ]
+
+
+def waiting_document(run: Run, call: Waiting) -> dict[str, Any]:
+    """Describe a call that waits as `list --waiting --json` does."""
+    return {"run": run.id, "run_id": run.run_id, **call.model_dump(mode="json")}
+
+
+def waiting_row(run: Run, call: Waiting) -> tuple[str, ...]:
+    """Describe a call that waits in a row of `list --waiting`."""
+    since = datetime.fromtimestamp(call.since_ms / 1000, UTC)
+    return (run.id, call.call, call.kind, _when(since), call.tool, f"{call.summary}: {call.why}")
+
+
+def waiting_line(run: str, call: Waiting) -> str:
+    """Say what a call waits for, and what to type."""
+    what = f"{call.call} {call.tool} ({call.summary})"
+    if call.kind == "approval":
+        return f"{what}: {call.why}. `approve {run} {call.call}`, or `deny {run} {call.call}`"
+    return (
+        f"{what} is in doubt: {call.why}. Look whether it happened, then "
+        f"`resolve {run} {call.call} done|failed|retry`"
+    )
 
 
 def row(run: Run) -> tuple[str, ...]:

@@ -75,7 +75,9 @@ class Bench:
         return Script(steps=list(steps))
 
     @asynccontextmanager
-    async def worker(self, app: App, **options: Any) -> AsyncGenerator[Worker]:
+    async def worker(
+        self, app: App, *, search_attributes: bool = False, **options: Any
+    ) -> AsyncGenerator[Worker]:
         """Run a worker of `app` in this process."""
         # Closed at the end: one that is not makes a task in whatever loop the collector runs in,
         # a workflow's as well.
@@ -87,6 +89,7 @@ class Bench:
             temporal=self.temporal,
             strict=True,
             takeover_s=self.takeover_s,
+            search_attributes=search_attributes,
         )
         defaults: dict[str, Any] = {
             "max_cached_workflows": 0,

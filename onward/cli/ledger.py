@@ -1,0 +1,52 @@
+"""Commands about the ledger and the servers that Onward stands on."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from onward.cli.parameters import AsJson, perform
+
+
+def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
+    """Look at Temporal and Redis, and say what is wrong with them and what to do.
+
+    Exits with 0 if all is well, 1 if something is wrong, 3 if a server does not answer.
+
+    Example: python starter.py doctor
+
+    Parameters
+    ----------
+    orphans
+        List records that no run owns which Temporal knows, instead.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import doctor as checking  # noqa: PLC0415
+
+    check = checking.list_orphans if orphans else checking.doctor
+    return perform(check, as_json=as_json)
+
+
+def restored(
+    *, yes: Annotated[bool, Parameter(name=["--yes", "-y"])] = False, as_json: AsJson = False
+) -> int:
+    """Tell Onward that Redis was restored from a backup, so that no old record is trusted.
+
+    A backup looks like the server that it was made of, but lacks what was recorded since. Say this
+    after restoring and before the workers start again: calls that were under way end in doubt, or
+    are asked about, instead of being done twice.
+
+    Example: python starter.py restored --yes
+
+    Parameters
+    ----------
+    yes
+        Do not ask.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import restored as restoring  # noqa: PLC0415
+
+    return perform(lambda out: restoring.restored(out, yes=yes), as_json=as_json)

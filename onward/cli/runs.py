@@ -1,0 +1,203 @@
+"""Commands about runs: start one, look at it, stop it."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from onward.cli.parameters import AsJson, RunId, perform
+
+
+def _no_option(_type: object, prompt: str | None) -> None:
+    # A lone `-` is standard input and "- first, …" a list, but `--wiat` a slip of the fingers:
+    # taken for a prompt it would start a run that costs money.
+    if prompt is not None and re.fullmatch(r"-\S+", prompt):
+        raise ValueError(f"unknown option {prompt!r}")
+
+
+def start(
+    prompt: Annotated[
+        str | None, Parameter(allow_leading_hyphen=True, validator=_no_option)
+    ] = None,
+    /,
+    *,
+    file: Path | None = None,
+    agent: str = "coder",
+    run_id: Annotated[str | None, Parameter(name="--id")] = None,
+    again: bool = False,
+    wait: bool = False,
+    workspace: Path | None = None,
+    allow_dirty: bool = False,
+    model: str | None = None,
+    max_steps: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_cost_usd: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_tokens: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_minutes: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Start a run, or attach to the one that has this --id.
+
+    Prints the run's id at once; with --wait stays until the run has ended, prints Claude's last
+    words, and exits by the outcome.
+
+    Example: python starter.py start "Rename parse() to read()" --workspace . --wait
+
+    With --id the command is safe to repeat: while that run goes on it attaches to it, once it has
+    ended it prints that run's result and starts nothing. Ids are remembered for as long as
+    Temporal keeps closed runs (the namespace's retention, often a few days).
+
+    Example: python starter.py start --file refunds.md --id refunds-2026-11
+
+    Parameters
+    ----------
+    prompt
+        What the agent is to do; - reads it from standard input.
+    file
+        Read the prompt from this file instead.
+    agent
+        Which agent of the workers' app.
+    run_id
+        Name the run; another prompt, agent or workspace under the same name is refused.
+    again
+        The --id's last run has ended: start it once more. Its idempotency keys are new.
+    wait
+        Stay until the run has ended. Ctrl-C leaves it running.
+    workspace
+        Folder that the agent works in.
+    allow_dirty
+        Work in a git folder although it has changes that are not committed.
+    model
+        Model to use instead of the agent's own.
+    max_steps
+        End after so many requests to Claude (default: the agent's own limit, often 100).
+    max_cost_usd
+        End when this many dollars are spent (often 5).
+    max_tokens
+        End when this many tokens are used.
+    max_minutes
+        End after this many minutes of running (often 60).
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    options = commands.StartOptions(
+        prompt=prompt,
+        file=file,
+        agent=agent,
+        run_id=run_id,
+        again=again,
+        wait=wait,
+        workspace=workspace,
+        allow_dirty=allow_dirty,
+        model=model,
+        max_steps=max_steps,
+        max_cost_usd=max_cost_usd,
+        max_tokens=max_tokens,
+        max_minutes=max_minutes,
+    )
+    return perform(lambda out: commands.start(options, out), as_json=as_json)
+
+
+def status(run_id: RunId, /, *, as_json: AsJson = False) -> int:
+    """Say how a run goes: its step, what it does right now, what it cost, what holds it up.
+
+    Example: python starter.py status refunds-2026-11
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    return perform(lambda out: commands.status(run_id, out), as_json=as_json)
+
+
+def spend(run_id: RunId, /, *, as_json: AsJson = False) -> int:
+    """Say what a run cost so far, requests whose answer was lost included.
+
+    Example: python starter.py spend refunds-2026-11 --json
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    as_json
+        Print one JSON document, the same as the workflow query `spend` answers.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    return perform(lambda out: commands.spend(run_id, out), as_json=as_json)
+
+
+def cancel(run_id: RunId, /, *, reason: str = "", as_json: AsJson = False) -> int:
+    """Ask a run to stop; it ends cleanly, with what it has so far.
+
+    Example: python starter.py cancel refunds-2026-11 --reason "wrong list"
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    reason
+        Why; it is kept with the run.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    return perform(lambda out: commands.cancel(run_id, reason, out), as_json=as_json)
+
+
+def result(run_id: RunId, /, *, wait: bool = False, as_json: AsJson = False) -> int:
+    """Print a run's result, and exit by its outcome.
+
+    Example: python starter.py result refunds-2026-11 --wait > answer.txt
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    wait
+        Stay until the run has ended.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    return perform(lambda out: commands.result(run_id, out, wait=wait), as_json=as_json)
+
+
+def list_(
+    *,
+    waiting: bool = False,
+    limit: Annotated[int, Parameter(allow_leading_hyphen=True)] = 20,
+    as_json: AsJson = False,
+) -> int:
+    """List the newest runs, or what waits for a person.
+
+    Example: python starter.py list --waiting
+
+    Parameters
+    ----------
+    waiting
+        List the calls of running runs that wait for a person.
+    limit
+        How many runs at most.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import commands  # noqa: PLC0415
+
+    listing = commands.list_waiting if waiting else commands.list_runs
+    return perform(lambda out: listing(limit, out), as_json=as_json)

@@ -1,0 +1,122 @@
+"""Calls that wait for a person, as the person sees them on the command line."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx2
+import pytest
+import pytest_asyncio
+from agent_double import Cli
+from agent_runs import Bench, Run, app_of, says, uses
+from people import waiting
+from temporalio.client import Client
+
+from onward import tool
+from onward.local_services import TemporalServer
+from onward.search_attributes import register
+from onward.testing import wait_until
+
+
+@tool(effect="keyed", ask="always")
+async def refund(cents: int) -> str:
+    """Refund."""
+    return f"refunded {cents}"
+
+
+@tool(irreversible=True)
+async def send(to: str) -> str:
+    """Send."""
+    raise httpx2.ReadTimeout(f"no answer from {to}")
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    temporal: TemporalServer,
+    bench: Bench,
+    tmp_path: Path,
+) -> Cli:
+    """Run commands in an empty folder, on the test's Temporal and task queue."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def run(bench: Bench) -> AsyncGenerator[Run]:
+    """A run that first waits for an approval, then for a doubt to be settled."""
+    async with bench.worker(app_of(refund, send)):
+        begun = await bench.start(uses(("refund", {"cents": 5}), ("send", {"to": "ann"})), says())
+        await waiting(begun)
+        yield begun
+
+
+async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
+    """`status` and `list --waiting` show it, `--wait` ends with 8, each decision is confirmed."""
+    shown = await cli("status", run.name)
+    assert f"approve {run.name} 1.1" in shown.out
+    waited = await cli("result", run.name, "--wait")
+    assert (waited.code, "this tool always asks first" in waited.err) == (8, True)
+    listed = (await cli("list", "--waiting", "--json")).json["waiting"]
+    mine = [call for call in listed if call["run"] == run.name]
+    assert [(call["call"], call["kind"]) for call in mine] == [("1.1", "approval")]
+
+    approved = await cli("approve", run.name, "1.1", "--view", mine[0]["view"])
+    assert (approved.code, approved.err.splitlines()[-1]) == (0, "1.1 refund (cents=5) may run")
+    await waiting(run)
+    assert "in doubt" in (await cli("status", run.name)).out
+    table = (await cli("list", "--waiting")).out
+    assert "1.2\tdoubt" in table
+
+    settled = await cli("resolve", run.name, "1.2", "done", "--note", "seen", "--json")
+    document = settled.json
+    assert (settled.code, document["verdict"], document["note"]) == (0, "done", "seen")
+    assert "@" in document["by"]
+    assert (await cli("result", run.name, "--wait")).code == 0
+
+
+async def test_what_cannot_be_said_is_refused_clearly(cli: Cli, run: Run) -> None:
+    """Another call, a stale view, a wrong word: exit 2 and a sentence, and the call still waits."""
+    other = await cli("approve", run.name, "7.1")
+    assert (other.code, "waiting: 1.1 (approval)" in other.err) == (2, True)
+    stale = await cli("deny", run.name, "1.1", "--view", "elsewhere")
+    assert (stale.code, "not what you saw" in stale.err) == (2, True)
+    wrong = await cli("resolve", run.name, "1.1", "done")
+    assert (wrong.code, "approve it or deny it" in wrong.err) == (2, True)
+    assert (await cli("resolve", run.name, "1.1", "perhaps")).code == 2
+    assert (await cli("approve", "no-such-run", "1.1")).code == 4
+    assert len(await waiting(run)) == 1
+    denied = await cli("deny", run.name, "1.1", "--why", "no")
+    assert (denied.code, "will not run" in denied.err) == (0, True)
+
+
+async def test_nothing_is_said_to_a_run_without_a_worker(cli: Cli, bench: Bench) -> None:
+    """Nobody would hear it: the command says so instead of waiting, and exits with 3."""
+    begun = await bench.start(says())
+    ran = await cli("approve", begun.name, "1.1")
+    assert (ran.code, "Start `python worker.py`" in ran.err) == (3, True)
+    await begun.handle.terminate()
+
+
+async def test_the_search_attribute_says_that_a_run_waits(
+    cli: Cli, bench: Bench, temporal: TemporalServer
+) -> None:
+    """Where the namespace has it, `OnwardWaiting` finds a run as long as it waits."""
+    client = await Client.connect(temporal.address)
+    assert await register(client)
+    async with bench.worker(app_of(refund), search_attributes=True):
+        begun = await bench.start(uses(("refund", {"cents": 5})), says())
+        await waiting(begun)
+
+        async def listed() -> bool:  # Temporal's index is a little behind
+            shown = await cli("list", "--waiting", "--json")
+            return begun.name in {call["run"] for call in shown.json["waiting"]}
+
+        await wait_until(listed, 20, what="the run in the index")
+        attributes = (await begun.handle.describe()).search_attributes
+        assert attributes["OnwardWaiting"] == ["approval"]
+        assert (await cli("approve", begun.name, "1.1")).code == 0
+        await begun.ended()
+    assert "OnwardWaiting" not in (await begun.handle.describe()).search_attributes
