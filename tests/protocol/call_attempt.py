@@ -52,13 +52,14 @@ def _claims(setup: Setup, call: Call, i: int) -> Moves:
     for over in (False, True) if _contested(call, i) else (False,):
         for said, after in _asked(setup, call, i, _claim(call, i, over=over)):
             if said.verdict != "busy":
-                yield from _answered(setup, call, _with_fence(call, after, i), i, said)
+                yield from _answered(setup, call, _with_fence(setup, call, after, i), i, said)
 
 
-def _with_fence(call: Call, after: Call, i: int) -> Call:
+def _with_fence(setup: Setup, call: Call, after: Call, i: int) -> Call:
     # A claim that is asked again finds itself, with the fence that it has.
     written = after.primaries != call.primaries
-    return after.at(i, Attempt("claims", call.next_fence)) if written else after
+    fenced = written and setup.cls == "sealed"
+    return after.at(i, Attempt("claims", call.next_fence)) if fenced else after
 
 
 def _answered(setup: Setup, call: Call, after: Call, i: int, said: Said) -> Moves:

@@ -95,13 +95,13 @@ class Setup:
         attempt = call.attempts[i]
         if attempt.stage == "reports" and not call.waits_for(i):
             attempt = Attempt("gone", attempt.fence)
-        if self.cls == "sealed" and (attempt.stage != "gone" or i in call.in_flight):
-            return attempt
-        return attempt._replace(fence=0)
+        if attempt.stage == "gone" and attempt.fence and i not in call.in_flight:
+            return Attempt("gone")
+        return attempt
 
     def _primary(self, call: Call, primary: Primary) -> Primary:
         records_return = not self.mix.strict and call.left.redis
-        return primary if records_return else Primary(primary.place)
+        return primary if records_return or not primary.older else Primary(primary.place)
 
 
 def _fences_ranked(call: Call) -> Call:
