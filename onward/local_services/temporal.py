@@ -16,7 +16,7 @@ NAMESPACE = "default"
 RETENTION = timedelta(hours=72)
 """How long a closed run can still be looked at, and its id is remembered."""
 
-SEARCH_ATTRIBUTES = ("OnwardAgent", "OnwardOutcome")
+SEARCH_ATTRIBUTES = ("OnwardAgent", "OnwardOutcome", "OnwardWaiting")
 
 # The dev server's defaults round every timer up to a second, hand out 20 tasks a second and fsync
 # some fifty times a step; a step then takes three times as long and a takeover a second longer.

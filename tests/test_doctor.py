@@ -1,0 +1,266 @@
+"""`doctor` looks at everything that Onward stands on; `start` refuses what will not find room."""
+
+import json
+import uuid
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from agent_double import Cli, double_worker
+from agent_runs import connected
+from redis_users import may
+from temporalio.client import Client
+from test_janitor import Scene
+
+from onward.connection import connect
+from onward.console import Output
+from onward.doctor import doctor, list_orphans
+from onward.errors import ConnectError, UsageError
+from onward.ledger import INLINE_BYTES
+from onward.local_services import RedisServer, TemporalServer, redis_server
+from onward.memory import size
+from onward.permissions import NEEDED
+from onward.restored import restored
+from onward.search_attributes import register
+from onward.settings import Settings
+
+pytestmark = pytest.mark.timeout(60)
+
+NOWHERE = "redis://127.0.0.1:1/0"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def server(
+    temporal: TemporalServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> AsyncGenerator[RedisServer]:
+    """Run a Redis of the test's own, configured with the test's Temporal."""
+    async with redis_server(None) as own:
+        monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+        monkeypatch.setenv("ONWARD_REDIS_URL", own.url)
+        monkeypatch.setenv("ONWARD_TASK_QUEUE", f"doctor-{uuid.uuid4().hex}")
+        monkeypatch.chdir(tmp_path)
+        yield own
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def redis(server: RedisServer) -> AsyncGenerator[Any]:
+    """Connect to it with all permissions."""
+    async with connected(server.url) as client:
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(server: RedisServer) -> Client:
+    """Connect to the test's Temporal, as `server` configured it."""
+    del server
+    found = await connect(Settings())
+    await register(found)
+    return found
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def worker(client: Client) -> AsyncGenerator[None]:
+    """Poll the test's task queue."""
+    async with double_worker(client, Settings().task_queue):
+        yield
+
+
+class Examined:
+    """What `doctor --json` said."""
+
+    def __init__(self, code: int, document: dict[str, Any]) -> None:
+        self.code, self.ok, self.checks = code, document["ok"], document["checks"]
+
+    def states(self, state: str) -> list[str]:
+        return [name for name, check in self.checks.items() if check["state"] == state]
+
+
+@pytest.fixture
+def examine(capsys: pytest.CaptureFixture[str]) -> Any:
+    async def examined() -> Examined:
+        code = await doctor(Output(as_json=True))
+        return Examined(code, json.loads(capsys.readouterr().out))
+
+    return examined
+
+
+# ---- doctor
+
+
+@pytest.mark.usefixtures("worker")
+async def test_all_is_well(examine: Any, redis: Any, client: Client) -> None:
+    """Exit 0; which guarantee and why, how full Redis is, and what an open run takes of it."""
+    await redis.config_set("maxmemory", "500mb")
+    records = await Scene(client, redis).records("some run", str(uuid.uuid4()))
+    seen = await examine()
+    assert (seen.code, seen.ok, seen.states("ok")) == (0, True, list(seen.checks))
+    guarantee, memory, runs = (seen.checks[n] for n in ("guarantee", "memory", "open runs"))
+    assert guarantee["strict"]
+    assert "appendfsync always" in guarantee["found"]
+    assert (memory["limit_bytes"], memory["used_bytes"] > 0) == (500 * 2**20, True)
+    assert (runs["runs"], runs["mean_bytes"] > INLINE_BYTES) == (1, True), "with results beside it"
+    await records.end(60_000)
+    assert "open runs" not in (await examine()).checks
+
+
+@pytest.mark.usefixtures("worker")
+async def test_people_get_a_line_for_each(capsys: pytest.CaptureFixture[str], redis: Any) -> None:
+    """A lossy server is worth a note and no error; no colours where nobody sees them."""
+    await redis.config_set("appendfsync", "everysec")
+    assert await doctor(Output()) == 0
+    said = capsys.readouterr().out
+    assert "note   guarantee          lossy: appendfsync everysec\n" in said
+    assert "MB used, no limit set\n" in said
+    assert "1 worker polled 'doctor-" in said
+    assert "\x1b" not in said
+
+
+async def test_what_is_wrong_is_said_with_what_to_do(examine: Any, redis: Any) -> None:
+    """Exit 1: nobody polls, Redis may drop records, and it is too full for new runs."""
+    await fill(redis)
+    await redis.config_set("maxmemory-policy", "allkeys-lru")
+    seen = await examine()
+    assert (seen.code, seen.ok) == (1, False)
+    assert seen.states("wrong") == ["workers", "guarantee", "memory"]
+    todo = {name: seen.checks[name]["todo"] for name in seen.states("wrong")}
+    assert "python worker.py" in todo["workers"]
+    assert "maxmemory-policy noeviction" in todo["guarantee"]
+    assert "raise maxmemory" in todo["memory"]
+
+
+async def fill(redis: Any) -> None:
+    """Set a limit of which more than 80 % are used."""
+    used = (await redis.info("memory"))["used_memory"]
+    await redis.config_set("maxmemory", int(used * 1.1))
+
+
+async def test_missing_permissions_are_said_with_the_grant(
+    examine: Any, redis: Any, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the Redis user may not do is wrong, and the command that grants it is there."""
+    await may(redis, [f"+{command}" for command in NEEDED if command != "info"], keys=["onward:*"])
+    monkeypatch.setenv("ONWARD_REDIS_URL", server.url.replace("//", "//app:pw@"))
+    seen = await examine()
+    assert seen.code == 1
+    assert "ACL SETUSER app ~onward:* +info" in seen.checks["permissions"]["todo"]
+    assert "cannot be read" in seen.checks["guarantee"]["found"]
+    assert "pw" not in json.dumps(seen.checks)
+
+
+@pytest.mark.parametrize(
+    ("name", "away"), [("ONWARD_REDIS_URL", "Redis"), ("TEMPORAL_ADDRESS", "Temporal")]
+)
+@pytest.mark.usefixtures("server")
+async def test_a_server_that_is_away(
+    examine: Any, monkeypatch: pytest.MonkeyPatch, name: str, away: str
+) -> None:
+    """Exit 3; the other one is looked at all the same."""
+    monkeypatch.setenv(name, NOWHERE if away == "Redis" else "127.0.0.1:1")
+    seen = await examine()
+    assert (seen.code, seen.ok, seen.states("away")) == (3, False, [away])
+    assert {"Redis", "Temporal"} - {away} <= set(seen.states("ok"))
+    assert name in seen.checks[away]["found"]
+
+
+# ---- records that no run owns
+
+
+async def test_orphans_are_listed_with_what_removes_them(
+    capsys: pytest.CaptureFixture[str], client: Client, redis: Any
+) -> None:
+    """Runs that Temporal does not know, with size and age; not those that it knows."""
+    scene = Scene(client, redis)
+    await scene.records_of(await scene.start())
+    orphan = await scene.records("gone/long ago", str(uuid.uuid4()))
+    hour_ago_ms = (await redis.time())[0] * 1000 - 3_600_000
+    await redis.hset(orphan.key, "_fence", hour_ago_ms)
+    assert await list_orphans(Output(as_json=True)) == 0
+    (found,) = json.loads(capsys.readouterr().out)["orphans"]
+    assert (found["key"], found["workflow_id"]) == (orphan.key, "gone/long ago")
+    assert found["bytes"] > INLINE_BYTES
+    assert 3_590 < found["idle_s"] < 3_700
+    assert found["expires_s"] is None
+    await list_orphans(Output())
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{orphan.key}\t")
+    assert said.out.endswith("\t1 h\tnever\n")
+    assert "--pattern 'RECORDS*'" in said.err
+    await redis.unlink(*[key async for key in redis.scan_iter(match=f"{orphan.key}*")])
+    await list_orphans(Output())
+    assert "no orphans" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("server")
+async def test_orphans_of_a_redis_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is listed, and the error says which server."""
+    monkeypatch.setenv("ONWARD_REDIS_URL", NOWHERE)
+    with pytest.raises(ConnectError, match="no Redis at"):
+        await list_orphans(Output())
+
+
+def test_sizes_for_people() -> None:
+    """Bytes are written as people say them."""
+    assert [size(n) for n in (0, 999, 1000, 23_400_000)] == ["0 B", "999 B", "1.0 kB", "23.4 MB"]
+
+
+# ---- after a backup was restored
+
+
+async def test_restored_touches_runs_and_nothing_else(
+    capsys: pytest.CaptureFixture[str], client: Client, redis: Any
+) -> None:
+    """Every run gets another birth nonce; a hash without one, and other keys, stay as they are."""
+    scene = Scene(client, redis)
+    runs = [await scene.records(name, str(uuid.uuid4())) for name in ("a", "b")]
+    before = [await redis.hgetall(run.key) for run in runs]
+    lost = f"onward:{{lost:{uuid.uuid4()}}}"
+    await redis.hset(lost, "s:1", "a record")
+    assert await restored(Output(as_json=True), yes=True) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 2
+    for run, old in zip(runs, before, strict=True):
+        new = await redis.hgetall(run.key)
+        assert new.pop(b"_ds") != old.pop(b"_ds")
+        assert new == old
+    assert await redis.hgetall(lost) == {b"s:1": b"a record"}
+
+
+def test_restored_is_confirmed_by_a_person_or_an_option() -> None:
+    """Without a terminal and without --yes nothing is done, and the error names the option."""
+    with pytest.raises(UsageError, match="--yes"):
+        restored(Output(), yes=False)
+
+
+# ---- new runs where there is no room
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_full_redis_takes_no_new_runs(cli: Cli, redis: Any) -> None:
+    """`start` says how full it is and what to do; a run that is there is attached to."""
+    name = f"run-{uuid.uuid4().hex[:8]}"
+    assert (await cli("start", "waits", "--id", name)).code == 0
+    await fill(redis)
+    refused = await cli("start", "completes", "--id", f"{name}-2")
+    assert refused.code == 1
+    assert "too full for a new run" in refused.err
+    assert "maxmemory" in refused.err
+    assert (await cli("status", f"{name}-2")).code == 4
+    assert (await cli("start", "waits", "--id", name)).code == 0
+    await redis.config_set("maxmemory", 0)
+    assert (await cli("start", "completes", "--id", f"{name}-2")).code == 0
+
+
+@pytest.mark.usefixtures("worker")
+async def test_a_redis_that_cannot_be_seen_is_no_reason_to_refuse(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers are connected to it; this command need not be. It warns if one is configured."""
+    monkeypatch.setenv("ONWARD_REDIS_URL", NOWHERE)
+    ran = await cli("start", "completes")
+    assert ran.code == 0
+    assert f"cannot see how full the Redis at '{NOWHERE}' is" in ran.err
