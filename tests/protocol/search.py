@@ -6,7 +6,7 @@ an end. A move is fair if it needs no luck: no further fault, nobody but who mus
 
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 S = TypeVar("S", bound=Hashable)
@@ -54,14 +54,14 @@ class Found:
     endings: Counter[str]
 
 
-@dataclass
 class _Seen(Generic[S]):
     """The states reached so far, how each was reached first, and what leads to it fairly."""
 
-    came_from: dict[S, tuple[S, str] | None] = field(default_factory=dict)
-    fairly_from: dict[S, list[S]] = field(default_factory=dict)
-    ended: list[S] = field(default_factory=list)
-    endings: Counter[str] = field(default_factory=Counter)
+    def __init__(self, start: S) -> None:
+        self.came_from: dict[S, tuple[S, str] | None] = {start: None}
+        self.fairly_from: dict[S, list[S]] = {}
+        self.ended: list[S] = []
+        self.endings: Counter[str] = Counter()
 
     def trace(self, state: S) -> tuple[str, ...]:
         labels: list[str] = []
@@ -88,7 +88,7 @@ class _Seen(Generic[S]):
 def explore(world: World[S], limit: int = 3_000_000) -> Found:
     """Visit every reachable state, nearest first, until one has a violation."""
     start = world.start()
-    seen, todo = _Seen[S]({start: None}), deque([start])
+    seen, todo = _Seen(start), deque([start])
     while todo:
         state = todo.popleft()
         if violation := world.violation(state):
