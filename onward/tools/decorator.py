@@ -31,6 +31,9 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 class Tool(Generic[P, R]):
     """A function that Claude may call; made by `@tool`. Called directly, it is that function."""
 
+    __wrapped__: Callable[P, R]
+    """The function itself, as `functools.update_wrapper` leaves it."""
+
     def __init__(self, function: Callable[P, R], options: Options) -> None:
         refuse_function(function)
         options.refuse(function.__name__)

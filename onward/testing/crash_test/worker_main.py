@@ -1,0 +1,46 @@
+"""The crash test's worker: `worker.py`'s own, alone with one call.
+
+It prints `settled TOOL` when an attempt at a tool has ended, as a zombie's does late.
+"""
+
+import importlib
+from functools import partial
+from typing import Any
+
+from temporalio import activity
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+
+def settled(tool: str) -> str:
+    """Say that an attempt at a tool has ended, as the worker's log does."""
+    return f"settled {tool}\n"
+
+
+class _Telling(Interceptor):
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        return _TellingInbound(next)
+
+
+class _TellingInbound(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
+        try:
+            return await super().execute_activity(input)
+        finally:
+            print(settled(activity.info().activity_type), end="", flush=True)  # noqa: T201
+
+
+# A task that the server hands to a paused process lies there until it times out. So a worker asks
+# for no other activity while it is in its call, and for one workflow task at most.
+_ALONE = {
+    "max_concurrent_activities": 1,
+    "max_concurrent_workflow_task_polls": 1,
+    "max_cached_workflows": 0,
+}
+
+
+def main() -> int:
+    """Work until killed; returns the exit code of a worker that could not start."""
+    # By name: what is below the commands at the top may not know them (pyproject, import-linter).
+    worker: Any = importlib.import_module("worker")
+    worker.build_worker = partial(worker.build_worker, interceptors=[_Telling()], **_ALONE)
+    return int(worker.main([]))
