@@ -14,6 +14,7 @@ from chaos.crew import Crew
 from chaos.nemesis import Targets
 from chaos.proxy import Proxy
 from chaos.traffic import TASK_QUEUE
+from onward.connection import quiet_runtime
 from onward.local_services import redis_server, temporal_server
 from onward.testing import PaymentsProcess, payments_service
 from onward.testing.messages_api import ScriptedAPI
@@ -61,6 +62,8 @@ async def arena(folder: Path, *, workers: int, forgetful: bool) -> AsyncGenerato
         crew = Crew(env, folder, workers)
         stack.push_async_callback(crew.stop)
         await crew.start()
-        client = await Client.connect(temporal.address, data_converter=pydantic_data_converter)
+        client = await Client.connect(
+            temporal.address, data_converter=pydantic_data_converter, runtime=quiet_runtime()
+        )
         targets = Targets(crew, redis, temporal, proxies)
         yield Arena(targets, client, api, payments, folder / "transactions.db")

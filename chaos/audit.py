@@ -80,14 +80,10 @@ def audit(evidence: Evidence) -> Verdict:
 
 def calls_seen(run: Run, refunds: Mapping[str, Sequence[str]]) -> Iterator[CallSeen]:
     """Put beside each other what Claude was told of each call and what the books hold."""
-    report: dict[str, Any] = json.loads(run.result.text) if _completed(run) else {}
+    report: dict[str, Any] = json.loads(run.completed.text) if run.completed else {}
     for call in run.conversation.calls:
         told, why, refund = _told(report.get(call.order))
         yield CallSeen(call, told, why, refund, refunds.get(call.order, ()))
-
-
-def _completed(run: Run) -> bool:
-    return run.result is not None and run.result.outcome == "completed"
 
 
 def _told(result: Mapping[str, Any] | None) -> tuple[Told, str, str]:
@@ -103,11 +99,9 @@ def _told(result: Mapping[str, Any] | None) -> tuple[Told, str, str]:
 
 
 def _judge_end(verdict: Verdict, run: Run) -> None:
-    name = run.conversation.name
-    if not _completed(run):
+    if run.completed is None:
         verdict.lost += 1
-        ended = run.trouble or f"ended {run.result.outcome}: {run.result.detail}"
-        verdict.problems.append(f"lost: run {name} {ended}")
+        verdict.problems.append(f"lost: {run}")
 
 
 def _judge_count(verdict: Verdict, seen: CallSeen) -> None:

@@ -20,7 +20,7 @@ from onward.console import Output, Progress
 from onward.errors import UsageError
 from onward.tools.orphans import guard
 
-_AT_ONCE = 8
+_AT_ONCE = 12
 """Runs that are open at a time."""
 _ENDS_S = 180.0
 """How long the last runs may take to end after the last fault."""
@@ -31,12 +31,12 @@ _LOOK_S = 0.5
 class Options:
     """What was asked for; `chaos/run.py` says what each means."""
 
-    runs: int
-    minutes: float
-    seed: int
-    workers: int
-    forgetful: bool
-    out: Path | None
+    runs: int = 1
+    minutes: float = 1.0
+    seed: int = 1
+    workers: int = 3
+    forgetful: bool = False
+    out: Path | None = None
 
     @property
     def plan(self) -> list[Fault]:
@@ -46,8 +46,8 @@ class Options:
 
 async def run(options: Options, output: Output) -> int:
     """Let chaos loose; returns 0 where the audit holds, else 1."""
-    guard()  # whatever happens to us, our processes end
     folder = _folder(options.out)
+    guard()  # whatever happens to us, our processes end
     async with arena(folder, workers=options.workers, forgetful=options.forgetful) as here:
         found = await _chaos(here, options, folder, output)
     if output.as_json:

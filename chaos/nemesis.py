@@ -23,7 +23,7 @@ class Struck:
 
     fault: Fault
     began_s: float
-    """By the monotonic clock, since the beginning; the planned time where nothing was in its way."""
+    """By the monotonic clock, since the beginning; as planned, where nothing was in its way."""
     began: float
     """Unix seconds, to compare with the times in Temporal's histories."""
     ended: float

@@ -15,19 +15,26 @@ Kind = Literal["kill", "stop", "flush", "delay", "cut", "swallow"]
 late; half a chunk comes, then the connection is cut; what was asked is done and no answer comes."""
 Side = Literal["request", "reply"]
 
-PROXIED = ("redis", "payments")
-
 _GAP_S = (0.5, 2.5)
 _FIRST_S = 1.0
 """So that there is something to hit."""
 _DOWN_S, _PAUSE_S, _TROUBLE_S, _DELAY_S = (0.0, 1.5), (4.0, 9.0), (0.2, 1.5), (0.05, 0.5)
 # Drawn from like a bag, so that a short run has every kind too.
 _BAG: tuple[tuple[Kind, str], ...] = (
-    *((("kill", "worker"),) * 3),
-    *((("stop", "worker"),) * 2),
-    *(("kill", "redis"), ("kill", "temporal"), ("flush", "redis")),
-    *(("delay", "redis"), ("cut", "redis"), ("swallow", "redis")),
-    *(("delay", "payments"), ("cut", "payments"), ("swallow", "payments")),
+    ("kill", "worker"),
+    ("kill", "worker"),
+    ("kill", "worker"),
+    ("stop", "worker"),
+    ("stop", "worker"),
+    ("kill", "redis"),
+    ("kill", "temporal"),
+    ("flush", "redis"),
+    ("delay", "redis"),
+    ("cut", "redis"),
+    ("swallow", "redis"),
+    ("delay", "payments"),
+    ("cut", "payments"),
+    ("swallow", "payments"),
 )
 
 

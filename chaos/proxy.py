@@ -3,6 +3,8 @@
     async with Proxy(upstream_port) as proxy:
         async with proxy.trouble(fault):
             …  # connections to proxy.port suffer
+
+An upstream that is down looks like a server that went away: the connection ends.
 """
 
 import asyncio

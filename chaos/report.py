@@ -85,12 +85,11 @@ def _kind(struck: Struck) -> str:
 
 
 def _effects_by_class(evidence: Evidence) -> dict[str, int]:
-    made = dict.fromkeys((cls for cls in TOOLS.values() if cls != "read"), 0)
+    made = Counter[str]()
     for run in evidence.runs:
         for call in run.conversation.calls:
-            if call.effect in made:
-                made[call.effect] += len(evidence.refunds.get(call.order, ()))
-    return made
+            made[call.effect] += len(evidence.refunds.get(call.order, ()))
+    return {cls: made[cls] for cls in TOOLS.values() if cls != "read"}
 
 
 def show(found: Report, output: Output) -> None:

@@ -1,6 +1,8 @@
 """Run many agent runs while everything is killed, paused, wiped and cut; then audit.
 
     python chaos/run.py --minutes 1
+
+Here is only how it is typed; `driver.py` is loaded when it runs.
 """
 
 import asyncio
@@ -97,7 +99,7 @@ def _show_plan(options: "Options", output: "Output") -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     try:
-        return cli(arguments)
+        return int(cli(arguments))
     except cyclopts.CycloptsError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

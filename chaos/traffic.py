@@ -1,4 +1,4 @@
-"""The runs: new ones start until the time is up, a few at a time, and each is followed to its end."""
+"""The runs: new ones start until the time is up, a few at a time, each followed to its end."""
 
 import asyncio
 from contextlib import suppress
@@ -35,6 +35,16 @@ class Run:
     result: RunResult | None = None
     trouble: str = ""
     """Why there is no result."""
+
+    @property
+    def completed(self) -> RunResult | None:
+        """Its result, where it ended as it should."""
+        return self.result if self.result and self.result.outcome == "completed" else None
+
+    def __str__(self) -> str:
+        """Say how it ended."""
+        ended = f"ended {self.result.outcome}: {self.result.detail}" if self.result else ""
+        return f"run {self.conversation.name} {self.trouble or ended}"
 
 
 class Traffic:
