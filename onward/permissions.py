@@ -3,6 +3,7 @@
 Found by trying, on a scratch key: `ACL DRYRUN` is itself a thing that few users may do.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -68,19 +69,24 @@ class Missing:
 
 async def missing_permissions(redis: Redis) -> Missing:
     """Try everything that the ledger does. Raises RedisError where the server does not answer."""
-    refused, keys = list[str](), False
+    refused = dict[str, None]()
     for command, trial in _TRIALS.items():
         try:
             await cast("Any", redis).execute_command(*trial)
         except NoPermissionError as error:
-            # Both servers say "… to run the 'hset' command", or "… to access …" of a key.
-            if "to access" in str(error):
-                keys = True
-            else:
-                refused.append(command)
+            refused[_refused(error) or command] = None
         except ResponseError:
             continue  # wrong type, no such script, no memory left: it was allowed
+    keys = refused.pop(KEYS, "") is None
     return Missing(_user(redis), tuple(refused), keys)
+
+
+def _refused(error: NoPermissionError) -> str | None:
+    """Read what was refused; not always what was tried, for a new connection may `select` first."""
+    if "to access" in str(error):
+        return KEYS
+    found = re.search(r"to run the '([^']+)' command", str(error))
+    return found[1] if found else None
 
 
 async def refuse_missing(redis: Redis) -> None:

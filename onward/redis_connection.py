@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, BusyLoadingError, ReadOnlyError, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    ReadOnlyError,
+    RedisError,
+)
 
 from onward.connection import Target
 from onward.errors import ConnectError, UsageError
@@ -76,6 +82,8 @@ async def loaded(redis: Redis, say: Callable[[str], None]) -> None:
                 say("Redis is loading its data; waiting for it")
             told = True
             await asyncio.sleep(_LOADING_POLL_S)
+        except NoPermissionError:
+            return  # it answers; what we may not do is for `onward.permissions` to say
         else:
             return
 

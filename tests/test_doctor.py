@@ -228,7 +228,7 @@ async def test_restored_touches_runs_and_nothing_else(
 def test_restored_is_confirmed_by_a_person_or_an_option() -> None:
     """Without a terminal and without --yes nothing is done, and the error names the option."""
     with pytest.raises(UsageError, match="--yes"):
-        restored(Output(), yes=False)
+        _ = restored(Output(), yes=False)
 
 
 # ---- new runs where there is no room

@@ -17,7 +17,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from onward.identity import run_key
+from onward.identity import run_key, shared_hash
 from onward.janitor import LOCK, Janitor
 from onward.ledger import INLINE_BYTES, Ledger
 from onward.local_services import RedisServer, TemporalServer, redis_server
@@ -230,7 +230,9 @@ def test_a_key_names_its_run(workflow_id: str) -> None:
     assert (found.workflow_id, found.first_run_id) == (workflow_id, first)
 
 
-@pytest.mark.parametrize("key", [LOCK, "onward:{doctor}", "onward:{x:1}", "onward:{a:b}:b:00"])
+@pytest.mark.parametrize(
+    "key", [LOCK, "onward:{doctor}", "onward:{x:1}", "onward:{a:b}:b:00", shared_hash("d", "p")]
+)
 def test_other_keys_are_no_runs(key: str) -> None:
-    """Locks, scratch keys and results beside a hash are not taken for a run."""
+    """Locks, scratch keys, results beside a hash, business keys are not taken for a run."""
     assert parse_key(key) is None

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncGenerator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from onward.guarantee import guarantee
 from onward.janitor import Janitor
 from onward.memory import run_sizes
 from onward.permissions import HELPFUL, KEYS, NEEDED, missing_permissions
-from onward.redis_connection import redis_client
+from onward.redis_connection import loaded, redis_client
 from onward.restored import rotate
 from onward.testing import wait_until
 
@@ -33,10 +34,10 @@ async def admin(request: pytest.FixtureRequest) -> AsyncGenerator[Redis]:
         yield redis
 
 
-def as_user(admin: Redis) -> Redis:
+def as_user(admin: Redis, database: int = 0) -> Redis:
     """Connect as the user that `may` made."""
     port = admin.connection_pool.connection_kwargs["port"]
-    return redis_client(f"redis://{USER}:{PASSWORD}@127.0.0.1:{port}/0")
+    return redis_client(f"redis://{USER}:{PASSWORD}@127.0.0.1:{port}/{database}")
 
 
 async def test_the_documented_permissions_are_enough(admin: Redis, bench: Bench) -> None:
@@ -66,10 +67,29 @@ async def test_each_missing_command_is_named(admin: Redis, command: str) -> None
     """Whatever is missing is found by trying, and so is the line that grants it."""
     await may(admin, [each for each in ALL_NEEDED if each != f"+{command}"], keys=[KEYS])
     async with as_user(admin) as redis:
+        await loaded(redis, pytest.fail)
         missing = await missing_permissions(redis)
         assert missing.commands == (command,)
         assert missing.grant == f"ACL SETUSER {USER} ~{KEYS} +{command}"
         await _granted(admin, missing.grant)
+        assert not await missing_permissions(redis)
+
+
+async def test_another_database_needs_select(admin: Redis) -> None:
+    """A connection that is refused at its beginning is not taken for all commands refused."""
+    await may(admin, ALL_NEEDED, keys=[KEYS])
+    async with as_user(admin, database=1) as redis:
+        missing = await missing_permissions(redis)
+        assert (missing.commands, missing.keys) == (("select",), False)
+
+
+async def test_the_page_for_operators_grants_what_is_needed(admin: Redis) -> None:
+    """The ACL line in docs/operating.md is complete, and no wider."""
+    page = Path(__file__).parent.parent / "docs" / "operating.md"
+    line = next(line for line in page.read_text().splitlines() if line.startswith("ACL SETUSER"))
+    assert re.findall(r"\+(\S+)", line) == [*NEEDED, *HELPFUL]
+    await _granted(admin, line)
+    async with redis_client(_url(admin).replace("//", "//onward:PASSWORD@")) as redis:
         assert not await missing_permissions(redis)
 
 
