@@ -247,9 +247,10 @@ def _faults(state: State) -> Labelled:
 
 
 def _misfits(place: Place) -> bool:
-    rec: Any = place.rec
-    done = rec is not None and rec.st == "done" and place.turn is not None
-    return done and rec.text.turn != place.turn
+    if place.rec is None or place.rec.st != "done" or place.turn is None:
+        return False
+    reply: Any = place.rec.text
+    return bool(reply.turn != place.turn)
 
 
 # ---- fewer states: what is over is forgotten, ids are small

@@ -20,7 +20,7 @@ from typing import Any
 
 from run_activities import attempt_steps
 from run_outside import downstream_steps, person_steps, redis_faults
-from run_state import NOBODY, Attempt, Budget, Case, Held, Point, Redis, State
+from run_state import NOBODY, Attempt, Budget, Case, Held, Point, Redis, Request, State
 from run_workflow import must_schedule, scheduled, temporal_steps, workflow_steps
 from search import CUT, Move
 
@@ -113,9 +113,7 @@ def normal(case: Case, state: State) -> State:
     workflow, left = state.workflow, state.left
     kept = [me for me in state.attempts if me.id == workflow.attempt or me.told is None]
     ids = {me.id: index for index, me in enumerate(kept)}
-    requests = (
-        request._replace(sender=ids.get(request.sender, NOBODY)) for request in state.requests
-    )
+    requests = (Request(ids.get(sender, NOBODY), fp, fence) for sender, fp, fence in state.requests)
     current = None if workflow.attempt is None else ids[workflow.attempt]
     return state._replace(
         attempts=tuple(_slim(left, me, ids) for me in kept),
