@@ -20,8 +20,6 @@ from onward.console import Output, Progress
 from onward.errors import UsageError
 from onward.tools.orphans import guard
 
-_AT_ONCE = 12
-"""Runs that are open at a time."""
 _ENDS_S = 180.0
 """How long the last runs may take to end after the last fault."""
 _LOOK_S = 0.5
@@ -32,6 +30,7 @@ class Options:
     """What was asked for; `chaos/run.py` says what each means."""
 
     runs: int = 1
+    at_once: int = 12
     minutes: float = 1.0
     seed: int = 1
     workers: int = 3
@@ -64,7 +63,7 @@ async def _chaos(here: Arena, options: Options, folder: Path, output: Output) ->
     nemesis = Nemesis(here.targets, folder / "faults.jsonl")
     with output.progress() as progress:
         async with _shown(progress, traffic, nemesis):
-            lanes = traffic.open(_AT_ONCE, options.runs)
+            lanes = traffic.open(options.at_once, options.runs)
             await asyncio.gather(
                 nemesis.strike(options.plan), _closed_after(traffic, options.minutes * 60)
             )

@@ -35,6 +35,7 @@ _MOST_WORKERS = 32
 def chaos(
     *,
     runs: Annotated[int, Parameter(validator=Positive)] = 1,
+    at_once: Annotated[int, Parameter(validator=Positive)] = 12,
     minutes: Annotated[float, Parameter(validator=Positive)] = 1.0,
     seed: int = 1,
     workers: Annotated[int, Parameter(validator=validators.Number(gt=0, lte=_MOST_WORKERS))] = 3,
@@ -61,6 +62,7 @@ def chaos(
 
     Args:
         runs: Start at least this many; new ones start until the minutes are over.
+        at_once: So many runs are open at a time.
         minutes: How long faults strike. Then every run must end.
         seed: Makes the plan of faults and what the runs do. Another seed, other chaos.
         workers: Worker processes. Whichever is killed is replaced.
@@ -77,7 +79,7 @@ def chaos(
     from onward.console import Output  # noqa: PLC0415
     from onward.errors import OnwardError  # noqa: PLC0415
 
-    options = driver.Options(runs, minutes, seed, workers, forgetful, out)
+    options = driver.Options(runs, at_once, minutes, seed, workers, forgetful, out)
     output = Output(as_json=json)
     if plan:
         _show_plan(options, output)

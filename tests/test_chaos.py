@@ -23,6 +23,7 @@ from chaos.traffic import Run
 from onward.console import Output
 from onward.errors import UsageError
 from onward.messages import RunResult
+from onward.testing import wait_until
 
 SCRIPT = Path(__file__).parents[1] / "chaos" / "run.py"
 ORDER = "chaos-1-1-1.1"
@@ -47,7 +48,9 @@ async def run_chaos(*options: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.timeout(240)
 async def test_a_short_chaos_doubles_and_loses_nothing() -> None:
     """Every kind of fault strikes, each effect happens once, each doubt is explained."""
-    status, found = await run_chaos("--minutes", "0.35", "--seed", "4", "--workers", "2")
+    status, found = await run_chaos(
+        "--minutes", "0.35", "--seed", "4", "--workers", "2", "--at-once", "6"
+    )
     assert (status, found["problems"]) == (0, [])
     assert found["ok"]
     assert [found[name] for name in ("duplicates", "lost", "doubts_unexplained")] == [0, 0, 0]
@@ -61,7 +64,9 @@ async def test_a_short_chaos_doubles_and_loses_nothing() -> None:
 @pytest.mark.timeout(180)
 async def test_a_service_that_forgets_its_keys_is_caught() -> None:
     """An audit that cannot fail shows nothing: here every refund is made twice, and it says so."""
-    status, found = await run_chaos("--minutes", "0.03", "--workers", "1", "--forgetful")
+    status, found = await run_chaos(
+        "--minutes", "0.02", "--workers", "1", "--at-once", "2", "--forgetful"
+    )
     assert (status, found["ok"], found["lost"]) == (1, False, 0)
     assert found["duplicates"] > 0
     assert all("refund (keyed)" in problem for problem in found["problems"])
@@ -243,8 +248,7 @@ async def test_the_proxy_swallows_only_the_reply() -> None:
     async with shouting(arrived) as proxy:
         async with proxy.trouble(Fault(0, "swallow", "payments")):
             asking = asyncio.create_task(said_to(proxy))
-            while not arrived:
-                await asyncio.sleep(0.005)
+            await wait_until(lambda: arrived, 10, what="the request")
             assert not asking.done()
         assert (await asking, arrived) == (b"", [b"hello!"])
 
