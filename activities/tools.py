@@ -38,6 +38,8 @@ _LONGEST_MS = 10 * 60 * 1000
 """A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
 _FEWEST_REQUESTS = 3
 """Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
+_ONE_REFUSAL_TELLS_ALL = ("read", "at_most_once")
+"""Classes in which one refusal is the whole truth: no other request can have an effect."""
 _CONTENT_S = 20.0
 """How long turning a tool's result into text may take."""
 _GRACE_S = 5.0
@@ -250,7 +252,11 @@ class _CallAttempt:
 
     async def _fail(self, content: str) -> CallResult:
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
-        ended = _recorded(await self._position.fail(result.model_dump_json()), result)
+        told = await self._position.fail(result.model_dump_json())
+        if told is None and self._effect not in _ONE_REFUSAL_TELLS_ALL:
+            # Only the ledger knows whether another attempt's request may still land.
+            result = _in_doubt("refused; Redis cannot say whether an earlier request may land")
+        ended = _recorded(told, result)
         if self._business:
             free = ended.status == "failed"
             await (self._business.free() if free else self._business.doubt(ended.why))

@@ -13,7 +13,7 @@ from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
 from test_field_conversation import results_in
 
-from onward import ToolContext, tool
+from onward import Rejected, ToolContext, tool
 from onward.ledger import Ledger
 from onward.local_services import RedisServer, redis_server
 from onward.messages import EffectClass
@@ -51,6 +51,32 @@ async def test_a_run_waits_for_its_redis(bench: Bench, own_redis: RedisServer) -
             result = await run.ended()
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert sorted(acted) == ["1.1", "2.1", "3.1", "4.1"]
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize(
+    ("effect", "in_doubt"), [("keyed", ("1.1",)), ("at_most_once", ()), ("read", ())]
+)
+async def test_a_refusal_that_cannot_be_recorded(
+    bench: Bench, own_redis: RedisServer, effect: EffectClass, in_doubt: tuple[str, ...]
+) -> None:
+    """Only Redis knows whether an earlier request may still land: it is not told as failed."""
+    loop = asyncio.get_running_loop()
+
+    @tool(effect=effect)
+    async def act() -> str:
+        """Be refused while Redis is away."""
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(own_redis.kill(), loop))
+        raise Rejected("no")
+
+    async with connected(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(act)):
+            run = await bench.start(uses(("act", {})), says())
+            await wait_until(run.failing_activity, 30, what="Redis missed")
+            await own_redis.start()
+            result = await run.ended()
+    assert (result.outcome, result.in_doubt) == ("completed", in_doubt)
 
 
 @pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
