@@ -55,8 +55,9 @@ def advice(effect: EffectClass, outcome: Outcome, problem: Problem) -> str:
         return _REPEATED[effect]
     if problem in {"doubt", "failed"}:
         return (
-            f"a repeated call must come to its end; Claude was told {outcome.answer.text}. Answer "
-            "a repeat with the first result, and let exceptions through unless it was refused"
+            f"a repeated call must come to its end; Claude was told {outcome.answer.text}. Repeat "
+            "the same request: the same key and the same body, no clock and no chance in it; and "
+            "answer a repeat with the first result"
         )
     return _ADVICE[problem]
 
