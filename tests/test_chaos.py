@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import subprocess
-import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +23,6 @@ from onward.errors import UsageError
 from onward.messages import RunResult
 from onward.testing import wait_until
 
-SCRIPT = Path(__file__).parents[1] / "chaos" / "run.py"
 ORDER = "chaos-1-1-1.1"
 DONE = {"is_error": False, "text": '{"refund": "re_1"}'}
 DOUBT = {"is_error": True, "text": "OUTCOME UNKNOWN: this call may … ({why}). Do not repeat it."}
@@ -34,39 +31,43 @@ DOUBT = {"is_error": True, "text": "OUTCOME UNKNOWN: this call may … ({why}). 
 # ---- real runs
 
 
-async def run_chaos(*options: str) -> tuple[int, dict[str, Any]]:
-    """Run the command; returns its exit status and its JSON."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(SCRIPT), "--json", *options, stdout=subprocess.PIPE
-    )
-    said, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, json.loads(said)
+Chaos = Callable[[driver.Options], Awaitable[tuple[int, dict[str, Any]]]]
+
+
+@pytest.fixture
+def chaos(capsys: pytest.CaptureFixture[str]) -> Chaos:
+    """Let chaos loose, and return exit status and JSON."""
+
+    async def run(options: driver.Options) -> tuple[int, dict[str, Any]]:
+        output = Output(as_json=True)
+        status = await driver.run(options, output)
+        output.flush()
+        return status, json.loads(capsys.readouterr().out)
+
+    return run
 
 
 @pytest.mark.crash
 @pytest.mark.timeout(240)
-async def test_a_short_chaos_doubles_and_loses_nothing() -> None:
+async def test_a_short_chaos_doubles_and_loses_nothing(chaos: Chaos, tmp_path: Path) -> None:
     """Every kind of fault strikes, each effect happens once, each doubt is explained."""
-    status, found = await run_chaos(
-        "--minutes", "0.35", "--seed", "4", "--workers", "2", "--at-once", "6"
-    )
+    options = driver.Options(at_once=6, minutes=0.35, seed=4, workers=2, out=tmp_path)
+    status, found = await chaos(options)
     assert (status, found["problems"]) == (0, [])
     assert found["ok"]
     assert [found[name] for name in ("duplicates", "lost", "doubts_unexplained")] == [0, 0, 0]
     assert found["effects"] > 0
-    struck = {(f.kind, f.target.partition(" ")[0]) for f in plan(4, seconds=21, workers=2)}
-    assert len(struck) == len(found["faults_by_kind"]) == 11
-    assert found["faults"] > found["kills"] >= 3
+    assert len(found["faults_by_kind"]) == 11
+    assert (found["faults"], found["kills"]) == (len(options.plan), 5)
+    assert len((tmp_path / "faults.jsonl").read_text().splitlines()) == found["faults"]
 
 
 @pytest.mark.crash
 @pytest.mark.timeout(180)
-async def test_a_service_that_forgets_its_keys_is_caught() -> None:
+async def test_a_service_that_forgets_its_keys_is_caught(chaos: Chaos, tmp_path: Path) -> None:
     """An audit that cannot fail shows nothing: here every refund is made twice, and it says so."""
-    status, found = await run_chaos(
-        "--minutes", "0.02", "--workers", "1", "--at-once", "2", "--forgetful"
-    )
+    options = driver.Options(at_once=2, minutes=0.02, workers=1, forgetful=True, out=tmp_path)
+    status, found = await chaos(options)
     assert (status, found["ok"], found["lost"]) == (1, False, 0)
     assert found["duplicates"] > 0
     assert all("refund (keyed)" in problem for problem in found["problems"])
