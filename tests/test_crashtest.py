@@ -55,11 +55,11 @@ PLANTED: Mapping[str, tuple[Fault, str, str]] = {
     "keyed_with_another_body": (at("f6", "kill"), "doubt", "the same body"),
     "pays_twice": (NO_FAULT, "repeated", "Make one request"),
     "retries": (at("f6", "cut"), "repeated", "Switch retries off"),
-    # The second write of this client is the body: without it the service acts on nothing.
+    # The second write of these clients is the body: without it the service acts on nothing.
     "swallows": (at("f5", "cut", 2), "lost", "Let it raise"),
     "rejects_what_happened": (at("f6", "cut"), "denied", "Raise Rejected only"),
-    "sealed_without_fence": (at("f5", "pause"), "repeated", "Send ctx.fence"),
-    "timed_too_short": (at("f5", "pause"), "repeated", "make settle_s longer"),
+    "sealed_without_fence": (at("f5", "pause", 2), "repeated", "Send ctx.fence"),
+    "timed_too_short": (at("f5", "pause", 2), "repeated", "make settle_s longer"),
     "commits_twice": (
         before(planted_faults.commits_twice, "INSERT INTO keys"),
         "repeated",
@@ -242,6 +242,6 @@ async def test_the_command_tells_its_verdict_by_exit_code_and_in_words(
     wanted = ("planted_faults:read_that_books", json.dumps(ORDER), "planted_faults:count", "f1")
     assert await crashtest(*wanted, Output()) == 1
     told = capsys.readouterr()
-    assert told.out == "no fault\t1\tdone\tBROKEN: changes\n"
+    assert told.out == "no fault\t1\tdone\tbroken: changes\n"
     assert "promised  no effect" in told.err
     assert "to do     a read may run any number of times" in told.err

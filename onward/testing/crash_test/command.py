@@ -16,6 +16,7 @@ async def crashtest(tool: str, given: str, probe: str, points: str, out: Output)
     """Test a tool; 0: its promise held, 1: it was broken. Raises UsageError."""
     chosen = [point.strip() for point in points.split(",")] if points else list(POINTS)
     with out.progress() as line:
+        line.now("starting servers, and one call without a fault", ())
         report = await crash_test(
             tool,
             input=_input(given),
@@ -54,7 +55,6 @@ def _show(report: CrashReport, out: Output) -> None:
 
 
 def _row(trial: TrialReport) -> tuple[str, str, str, str]:
-    verdict = "held" if trial.problem is None else f"BROKEN: {trial.problem}"
-    if trial.struck:
-        return trial.fault, str(trial.effects), trial.told, verdict
-    return trial.fault, str(trial.effects), trial.told, f"{verdict}, not reached"
+    verdict = "held" if trial.problem is None else f"broken: {trial.problem}"
+    missed = "" if trial.struck else " (not reached)"
+    return trial.fault, str(trial.effects), trial.told, verdict + missed

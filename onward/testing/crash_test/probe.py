@@ -41,7 +41,10 @@ class Probe:
         return self._number(answer)
 
     async def settled(self, given: Mapping[str, Any], unique: str) -> int:
-        """Count once nothing is under way any more: as soon as the count stands still."""
+        """Count once nothing is under way any more: as soon as the count stands still.
+
+        Raises UsageError as `count`, and where it never does.
+        """
         seen, since = await self.count(given, unique), asyncio.get_running_loop().time()
 
         async def quiet() -> bool:
@@ -51,7 +54,13 @@ class Probe:
             since = now if seen != before else since
             return now - since > _QUIET_S
 
-        await wait_until(quiet, _QUIET_DEADLINE_S, what=f"{self._name} to stand still")
+        try:
+            await wait_until(quiet, _QUIET_DEADLINE_S)
+        except TimeoutError as error:
+            raise UsageError(
+                f"{self._name} still changed {_QUIET_DEADLINE_S:g} s after the call (now {seen}); "
+                "a probe counts the effects of one input, or of this test alone"
+            ) from error
         return seen
 
     def _number(self, answer: object) -> int:

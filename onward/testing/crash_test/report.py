@@ -71,13 +71,11 @@ class CrashReport:
     def lines(self) -> list[str]:
         """Say what was promised, what was found and what to do, a line each."""
         found = [
-            f"BROKEN    {trial.fault}: {trial.effects} effects, Claude was told {trial.told!r}"
+            f"broken    {trial.fault}: effects {trial.effects}, Claude was told {trial.told!r}"
             for trial in self.broken
         ]
-        verdict = "held" if self.held else f"was broken in {len(self.broken)}"
+        verdict = "held in all" if self.held else f"was broken in {len(self.broken)}"
         head = f"{self.tool} ({self.effect}): its promise {verdict} of {len(self.trials)} trials"
-        if self.held:
-            head = f"{self.tool} ({self.effect}): its promise held in {len(self.trials)} trials"
         todo = [f"to do     {text}" for text in self.todo]
         return [head, f"promised  {self.promise}", *found, *todo]
 

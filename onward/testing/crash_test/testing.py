@@ -69,12 +69,12 @@ async def try_all(
     running: Servers, tested: Subject, points: Collection[str], progress: Progress
 ) -> CrashReport:
     """Try a tool with the faults of these points, on servers that run already."""
-    base, alone = await _without_fault(running, tested)
+    base, counts_all = await _without_fault(running, tested)
     report = report_of(tested.spec, tested.effect, [base])
     if not report.held:  # struck, it would only show the same again
         return report
     faults = plan(base.recording, points)
-    outcomes = await _try(running, tested, faults, 1 if alone else BESIDE, progress)
+    outcomes = await _try(running, tested, faults, 1 if counts_all else BESIDE, progress)
     report = report_of(tested.spec, tested.effect, [base, *outcomes])
     return replace(report, unreached=tuple(p for p in unreached(base.recording) if p in points))
 
@@ -101,6 +101,10 @@ async def _try(
         return outcome
 
     progress(0, len(faults))
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(fault)) for fault in faults]
-    return [task.result() for task in tasks]
+    tasks = [asyncio.ensure_future(one(fault)) for fault in faults]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:  # no TaskGroup: it would wrap a probe's UsageError into a group
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

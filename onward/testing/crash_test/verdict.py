@@ -6,6 +6,7 @@ ledger.md, 2 (promises) and 3.4 (checker).
 from typing import Literal
 
 from onward.messages import EffectClass
+from onward.testing.crash_test.faults import Fault
 from onward.testing.crash_test.trial import Outcome
 
 Problem = Literal["changes", "repeated", "lost", "denied", "doubt", "failed", "nothing"]
@@ -28,7 +29,7 @@ PROMISES: dict[EffectClass, str] = {
     "timed": "exactly one effect, and Claude is told that it is done",
     "at_most_once": (
         "at most one effect; told done only if it happened, failed only if it did not, and in doubt"
-        " only if the worker died between claim and record"
+        " only where it was struck between claim and record"
     ),
 }
 
@@ -57,6 +58,12 @@ def _by_answer(effect: EffectClass, outcome: Outcome) -> Problem | None:
         unknowable = outcome.struck and outcome.fault.point in _BETWEEN_CLAIM_AND_RECORD
         return None if effect == "at_most_once" and unknowable else "doubt"
     if told == "failed":
-        # A fault may be the reason why an at_most_once call did not happen.
-        return None if effect == "at_most_once" and outcome.fault.point else "failed"
+        return None if _may_fail(effect, outcome.fault) else "failed"
     return "nothing" if told == "nothing" else None
+
+
+def _may_fail(effect: EffectClass, fault: Fault) -> bool:
+    """Say whether the fault is a reason for an honest `it failed`."""
+    if effect == "read":  # every exception of a read goes to Claude
+        return fault.action == "cut"
+    return effect == "at_most_once" and fault.action != "none"
