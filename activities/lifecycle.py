@@ -5,7 +5,6 @@ from temporalio import activity
 from temporalio.service import RPCError
 
 from activities.failures import translated
-from activities.own_history import read_history
 from activities.position import Position
 from activities.pulse import Pulse
 from activities.services import Services, reset_lineage
@@ -25,6 +24,7 @@ from onward.messages import (
     Witness,
 )
 from onward.names import BEGIN, END
+from onward.own_history import read_history
 from onward.pricing import price_known, spend_of
 from onward.transcript import BEGINNING
 

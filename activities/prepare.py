@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from onward import json_text
 from onward.agents import Agent
-from onward.identity import business_position, fingerprint, idempotency_key, run_key
+from onward.identity import business_position, downstream_key, fingerprint
 from onward.messages import BusinessKey, Opening, PreparedCall, RunRef
 from onward.stream import INVALID_JSON
 from onward.tools import Tool, check
@@ -64,7 +64,7 @@ def _prepare(  # noqa: PLR0917  (all of them are read)
         tool=name,
         effect=opening.effects.get(name, "at_most_once"),
         fingerprint=fp,
-        key=_key(run, call, fp, business),
+        key=downstream_key(run, call, fp, business),
         summary=_summary(given),
         timeout_s=options.longest_s,
         refusal=refusal,
@@ -87,15 +87,6 @@ def _business_key(
         return None, f"What the call asks for cannot be told ({said}). Nothing was done."[:500]
     everywhere = options.key_scope == "everywhere"
     return BusinessKey(position=business_position(tool, str(name)), everywhere=everywhere), None
-
-
-def _key(run: RunRef, call: str, fp: str, business: BusinessKey | None) -> str:
-    """Make the downstream's key: of this call, or of all that ask for the same (ledger.md 1.1)."""
-    whole = run_key(run.workflow_id, run.first_run_id)
-    if business is None:
-        return idempotency_key(run.deployment, whole, call, fp)
-    scope = "" if business.everywhere else whole
-    return idempotency_key(run.deployment, scope, business.position, "")
 
 
 def _values(text: str) -> tuple[Any, str | None]:

@@ -9,11 +9,11 @@ from datetime import timedelta
 from temporalio import activity
 
 from activities.failures import translated
-from activities.own_history import read_history
 from activities.pulse import Pulse
 from activities.services import Services, reset_lineage
 from onward.messages import Refilled, RefillInput
 from onward.names import REFILL
+from onward.own_history import read_history
 
 
 class RefillActivity:
@@ -34,6 +34,8 @@ class RefillActivity:
     async def _refill(self, given: RefillInput) -> Refilled:
         run_id = activity.info().workflow_run_id or given.run.run_id
         told = await read_history(self._services.temporal, given.run.workflow_id, run_id)
+        if told.unlike:
+            activity.logger.warning("turns that cannot be rebuilt alike: %s", told.unlike)
         ledger = self._services.ledger(given.run)
         await ledger.restore(told.records, told.turns)
         witness = await ledger.begin(given.witness, reset_lineage=reset_lineage(given.run))

@@ -75,6 +75,7 @@ class Pending:
     """Why the attempt before this one failed."""
     next_try: datetime | None = None
     """When it is tried again, if it waits for that."""
+    activity_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -366,6 +367,7 @@ async def _pending(client: Client, info: PendingActivityInfo) -> Pending:
         running=info.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
         last_failure=failure,
         next_try=_time(info.next_attempt_schedule_time),
+        activity_id=info.activity_id,
     )
 
 

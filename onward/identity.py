@@ -10,6 +10,7 @@ from urllib.parse import quote
 import simplejson
 
 from onward import json_text
+from onward.messages import BusinessKey, RunRef
 
 _MAX_DEPTH = 200
 
@@ -41,6 +42,15 @@ def idempotency_key(deployment: str, run: str, call: str, fp: str) -> str:
     """
     digest = hashlib.sha256(f"{deployment}|{run}|{call}|{fp}".encode(errors="surrogatepass"))
     return "onw_" + base64.b32encode(digest.digest()).decode()[:40]
+
+
+def downstream_key(run: RunRef, call: str, fp: str, business: BusinessKey | None) -> str:
+    """Return the key of this call, or of all calls that ask for the same (ledger.md 1.1)."""
+    whole = run_key(run.workflow_id, run.first_run_id)
+    if business is None:
+        return idempotency_key(run.deployment, whole, call, fp)
+    scope = "" if business.everywhere else whole
+    return idempotency_key(run.deployment, scope, business.position, "")
 
 
 def business_position(tool: str, name: str) -> str:

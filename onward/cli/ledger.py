@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, perform
+from onward.cli.parameters import AsJson, RunId, perform
 
 
 def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
@@ -26,6 +26,44 @@ def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
 
     check = checking.list_orphans if orphans else checking.doctor
     return perform(check, as_json=as_json)
+
+
+def audit(
+    run_id: RunId,
+    /,
+    *,
+    verify: bool = False,
+    all_calls: Annotated[bool, Parameter(name="--all")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show every effect of a run: what was asked, under which key, who decided, what came of it.
+
+    Told from Temporal's history and the ledger together; no worker is needed. Who approved, denied
+    or resolved a call is what their client claimed: nobody has checked it. Without Redis it tells
+    what history knows, and says what cannot be known.
+
+    Exits with 0; with --verify 1 if ledger and history differ or records are lost, 3 if Redis does
+    not answer.
+
+    Example: python starter.py audit refunds-2026-11 --verify
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    verify
+        Compare the ledger with the event history, record by record.
+    all_calls
+        Show the calls that only read, too.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward import audit as auditing  # noqa: PLC0415
+
+    return perform(
+        lambda out: auditing.audit(run_id, out, verify=verify, reads=all_calls), as_json=as_json
+    )
 
 
 def restored(

@@ -1,9 +1,8 @@
-"""What a run's own history tells: how each step and call ended. Read with the worker's client."""
+"""How each step and call of a run ended, as its own history tells: what the ledger should hold."""
 
 from dataclasses import replace
 from typing import Any
 
-from temporalio import activity
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
@@ -47,6 +46,8 @@ class Told:
         self.turns: dict[str, str] = {}
         self.first_witness: Witness | None = None
         """What the first `begin` left."""
+        self.unlike: list[str] = []
+        """Steps whose reply answered another turn than can be rebuilt here."""
 
     async def hear(self, event: HistoryEvent) -> None:
         """Take the next event."""
@@ -92,7 +93,7 @@ class Told:
         adopted = Turn.model_validate_json(reply.turn) if reply.turn else None
         turn = adopted or transcript.build_turn(given.additions, self._results)
         if transcript.advance(given.head, given.step, turn, reply.message) != reply.head:
-            activity.logger.warning("the turn of step %s cannot be rebuilt alike", given.step)
+            self.unlike.append(given.step)
         text = reply.model_dump_json()
         self.turns[given.step] = turn.model_dump_json()
         self.records[given.step] = Restored(

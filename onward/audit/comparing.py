@@ -1,0 +1,135 @@
+"""Compare what Redis holds of a run with what its history says, record by record."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from onward import json_text
+from onward.audit.held import Held
+from onward.audit.timeline import CallStory
+from onward.identity import downstream_key
+from onward.messages import CallResult, ClaudeReply, Opening
+from onward.own_history import Told
+from onward.records import Record, Restored
+from onward.transcript import BEGINNING
+
+_SETTLED = frozenset({"done", "failed"})
+_IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "not ended"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing on which history and ledger do not agree."""
+
+    position: str
+    """A call `12.1`, a step of Claude's `12`, the run's beginning `0`, a business key `k:…`."""
+    what: str
+    history: str
+    ledger: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.position}: the {self.what} differs; history has {self.history or 'none'}, "
+            f"the ledger {self.ledger or 'none'}"
+        )
+
+
+def differences(
+    told: Told, stories: Mapping[str, CallStory], held: Held, *, closed: bool
+) -> list[Difference]:
+    """List what differs. While the run goes on, a call may be ahead in the ledger: that is none."""
+    found = list(_wrong_keys(stories))
+    for position, end in told.records.items():
+        found += _of_record(position, end, held, steps=told.turns, closed=closed)
+    return found + (list(_only_in_ledger(told, stories, held)) if closed else [])
+
+
+def _wrong_keys(stories: Mapping[str, CallStory]) -> Iterator[Difference]:
+    """Derive each idempotency key anew: it depends on nothing but what history holds."""
+    for call, story in stories.items():
+        if story.run is None:
+            continue
+        prepared = story.prepared
+        key = downstream_key(story.run, call, prepared.fingerprint, prepared.business)
+        if key != prepared.key:
+            yield Difference(call, "idempotency key", prepared.key, f"(derived anew) {key}")
+
+
+def _of_record(
+    position: str, end: Restored, held: Held, *, steps: Mapping[str, str], closed: bool
+) -> Iterator[Difference]:
+    record = held.records.get(position)
+    if record is None:
+        yield Difference(position, "record", _state(end.st), held.broken.get(position, "lost it"))
+        return
+    if record.fp != end.fp:
+        yield Difference(position, "fingerprint", end.fp, record.fp)
+    if record.cls != end.cls:
+        yield Difference(position, "class", end.cls, record.cls)
+    if record.st != end.st:
+        if closed or not _being_settled(end, record):
+            yield Difference(position, "state", _state(end.st), _state(record.st))
+    elif record.st in _SETTLED:
+        yield from _of_result(position, end.result or "", record.result, is_step=position in steps)
+
+
+def _being_settled(end: Restored, record: Record) -> bool:
+    """A person has had it tried again, and history does not know the end yet."""
+    return end.st == "doubt" and record.st in {"open", "claimed"}
+
+
+def _of_result(position: str, history: str, ledger: str, *, is_step: bool) -> Iterator[Difference]:
+    parts = _reply_parts if is_step else _call_parts
+    if position == BEGINNING:
+        parts = _beginning_parts
+    expected = parts(history)
+    try:
+        found = parts(ledger)
+    except ValidationError:
+        yield Difference(position, "result", "a result", f"what is none: {ledger[:100]!r}")
+        return
+    for what, value in expected.items():
+        if found[what] != value:
+            yield Difference(position, what, value, found[what])
+
+
+def _call_parts(text: str) -> dict[str, str]:
+    result = CallResult.model_validate_json(text)
+    return {
+        "result": _digest(result.content),
+        "is_error": str(result.is_error),
+        "first call that asked for the same": result.first_call,
+    }
+
+
+def _reply_parts(text: str) -> dict[str, str]:
+    reply = ClaudeReply.model_validate_json(text)
+    calls = (call.model_dump_json() for call in reply.calls)
+    return {"reply": _digest(reply.message), "list of calls": _digest(*calls)}
+
+
+def _beginning_parts(text: str) -> dict[str, str]:
+    return {"frozen beginning": _digest(Opening.model_validate_json(text).frozen)}
+
+
+def _digest(*texts: str) -> str:
+    return f"SHA-256 {json_text.sha256(*texts)}"
+
+
+def _only_in_ledger(
+    told: Told, stories: Mapping[str, CallStory], held: Held
+) -> Iterator[Difference]:
+    """Find effects of which the history of the ended run does not know how they ended."""
+    for position, record in held.records.items():
+        if position in told.records or record.cls == "read" or record.st == "open":
+            continue
+        story = stories.get(position)
+        doubted = story is not None and story.failure
+        if not (doubted and record.st == "doubt"):
+            history = "in doubt" if doubted else "no end"
+            yield Difference(position, "state", history, _state(record.st))
+
+
+def _state(state: str) -> str:
+    return _IN_WORDS.get(state, state)

@@ -1,0 +1,133 @@
+"""Print an audit: for people a paragraph an effect, for programs one document."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from onward.audit.comparing import Difference
+from onward.audit.effects import Effect
+from onward.client import Run
+from onward.console import Output, count
+
+_SHORT = 12
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit found."""
+
+    run: Run
+    effects: list[Effect]
+    unknown: list[str]
+    differences: list[Difference] = field(default_factory=list[Difference])
+    compared: int | None = None
+    """Ends in history that were compared with the ledger; None: nothing was compared."""
+
+    @property
+    def verified(self) -> bool | None:
+        """History and ledger agree; None: they were not compared."""
+        return None if self.compared is None else not self.differences
+
+
+def show(report: Report, out: Output) -> None:
+    """Print it."""
+    if out.as_json:
+        out.json(_document(report))
+        return
+    for effect in report.effects:
+        out.facts(_facts(effect))
+        out.result("")
+    out.result(f"{count(len(report.effects), 'effect')} of run {report.run.id}")
+    for sentence in report.unknown:
+        out.result(f"not known: {sentence}")
+    for difference in report.differences:
+        out.result(f"differs: {difference}")
+    if report.verified:
+        ends = count(report.compared or 0, "record")
+        out.result(f"verified: {ends} of the ledger agree with the event history")
+
+
+# ---- for people
+
+
+def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
+    yield "call", f"{effect.call} {effect.tool or '(its reply is lost)'}"
+    yield "outcome", f"{effect.outcome}: {effect.why}" if effect.why else effect.outcome
+    yield "class", effect.effect
+    yield "input", f"{effect.fingerprint[:_SHORT]}…  {effect.summary}"
+    yield "key", effect.key
+    yield "tried", ", ".join(_tried(effect))
+    for decision in effect.decisions:
+        said = f": {decision.said}" if decision.said else ""
+        by = decision.by or "somebody"
+        yield decision.what, f"{_local(decision.at)} by {by}, as their client claimed{said}"
+    yield "times", ", ".join(_times(effect))
+    yield "noted", "; ".join(_notes(effect))
+
+
+def _tried(effect: Effect) -> Iterator[str]:
+    if effect.claims is not None:
+        yield f"{count(effect.claims, 'claim')} in the ledger"
+    if effect.attempts is not None:
+        yield f"{count(effect.attempts, 'attempt')} by Temporal"
+
+
+def _times(effect: Effect) -> Iterator[str]:
+    moments = (effect.scheduled, effect.first_claim, effect.ended)
+    for name, at in zip(("scheduled", "first claimed", "ended"), moments, strict=True):
+        if at is not None:
+            yield f"{name} {_local(at)}"
+
+
+def _notes(effect: Effect) -> Iterator[str]:
+    if effect.first_call:
+        yield f"not done again: first done by {effect.first_call}"
+    if not effect.recorded:
+        yield "the ledger could not be told of its end; history is the record"
+    if effect.known_by == ("ledger",):
+        yield "only the ledger knows it, this history does not"
+
+
+def _local(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+# ---- for programs
+
+
+def _document(report: Report) -> dict[str, Any]:
+    run = report.run
+    return {
+        "run": run.id,
+        "run_id": run.run_id,
+        "status": run.status,
+        "effects": [_row(effect) for effect in report.effects],
+        "verified": report.verified,
+        "compared": report.compared,
+        "differences": [_difference(each) for each in report.differences],
+        "unknown": report.unknown,
+    }
+
+
+def _row(effect: Effect) -> dict[str, Any]:
+    row = asdict(effect)
+    row["class"] = row.pop("effect")
+    business = row.pop("business")
+    row["business_key"] = business and business.model_dump(mode="json")
+    row["decisions"] = [
+        {
+            "what": decision.what,
+            "by_as_claimed": decision.by,
+            "at": decision.at.isoformat(),
+            "said": decision.said,
+        }
+        for decision in effect.decisions
+    ]
+    moments = ("scheduled", "first_claim", "ended")
+    times = {name: row.pop(name) for name in moments}
+    return row | {f"{name}_at": at and at.isoformat() for name, at in times.items()}
+
+
+def _difference(difference: Difference) -> dict[str, str]:
+    return {**asdict(difference), "text": str(difference)}

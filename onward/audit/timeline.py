@@ -1,0 +1,248 @@
+"""What a run's history says of each call: who asked, who decided, when it ran, what came of it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar
+
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.enums.v1 import WorkflowTaskFailedCause
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.update.v1 import Request
+from temporalio.client import Client
+
+from onward import history
+from onward.client import told
+from onward.messages import (
+    Approval,
+    CallResult,
+    ClaudeInput,
+    ClaudeReply,
+    Denial,
+    Opening,
+    PersonSaid,
+    PreparedCall,
+    Refilled,
+    Resolution,
+    Resolve,
+    ResultWritten,
+    RunRef,
+    ToolInput,
+    Wire,
+)
+from onward.names import BEGIN, CALL_CLAUDE, REFILL, RESERVED_ACTIVITIES
+
+Model = TypeVar("Model", bound=Wire)
+_SAID: dict[str, type[Approval | Denial | Resolve]] = {
+    "approve": Approval,
+    "deny": Denial,
+    "resolve": Resolve,
+}
+_CLOSES = frozenset(
+    f"workflow_execution_{how}_event_attributes"
+    for how in ("completed", "failed", "timed_out", "canceled", "terminated")
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person said of a call, and was taken."""
+
+    what: Literal["approved", "denied", "resolved"]
+    by: str
+    """Who they are, as their client claimed: nobody has checked it."""
+    at: datetime
+    said: str = ""
+    retry: bool = False
+    """It was to be tried again."""
+
+
+@dataclass
+class CallStory:
+    """One call, as far as history tells."""
+
+    prepared: PreparedCall
+    run: RunRef | None
+    """The run that asked for it; None where history does not know the call."""
+    scheduled: datetime | None = None
+    ended: datetime | None = None
+    attempts: int = 0
+    """Of Temporal, over all the times that the call was scheduled."""
+    open_activity: str = ""
+    """Id of the activity that runs it right now."""
+    failure: str = ""
+    """How its last activity ended, if that brought no result."""
+    to_repeat: bool = False
+    """That failure only sent the workflow to refill the ledger; nothing was fired."""
+    recorded: bool = True
+    """False: the ledger could not be told how it ended."""
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    over: bool = False
+    """Claude was asked for the next step, so nothing of this one runs any more."""
+    told: str = ""
+    """What the workflow told Claude itself, without a result."""
+
+
+class Timeline:
+    """Listens to a history from its beginning."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asking: dict[int, ClaudeInput] = {}
+        self._witnesses: dict[int, type[Opening | Refilled]] = {}
+        self._firing: dict[int, CallStory] = {}
+        self._updates: dict[str, Request] = {}
+        self.calls: dict[str, CallStory] = {}
+        self.nonces: list[str] = []
+        """Birth nonces of the ledger, each once, in the order seen. More than one: it was lost."""
+        self.closed = False
+        self.reset_from = ""
+        """Run id of the run that was reset to make this one; empty: none was."""
+        self._takes: dict[str, Callable[[HistoryEvent], Awaitable[None]]] = {
+            "activity_task_scheduled_event_attributes": self._scheduled,
+            "activity_task_started_event_attributes": self._started,
+            "activity_task_completed_event_attributes": self._completed,
+            "activity_task_failed_event_attributes": self._failed,
+            "activity_task_timed_out_event_attributes": self._timed_out,
+            "activity_task_canceled_event_attributes": self._cancelled,
+            "workflow_execution_update_admitted_event_attributes": self._admitted,
+            "workflow_execution_update_accepted_event_attributes": self._accepted,
+            "workflow_execution_update_completed_event_attributes": self._decided,
+            "workflow_task_failed_event_attributes": self._task_failed,
+        }
+
+    async def hear(self, event: HistoryEvent) -> None:
+        """Take the next event."""
+        kind = event.WhichOneof("attributes") or ""
+        self.closed = kind in _CLOSES
+        if take := self._takes.get(kind):
+            await take(event)
+
+    # ---- activities
+
+    async def _scheduled(self, event: HistoryEvent) -> None:
+        attributes = event.activity_task_scheduled_event_attributes
+        name = attributes.activity_type.name
+        if name == CALL_CLAUDE:
+            given = await self._read(attributes.input, ClaudeInput)
+            self._asking[event.event_id] = given
+            self._over(given)
+        elif name in {BEGIN, REFILL}:
+            self._witnesses[event.event_id] = Opening if name == BEGIN else Refilled
+        elif name not in RESERVED_ACTIVITIES:
+            story = self.calls[(await self._read(attributes.input, ToolInput)).call]
+            story.scheduled = story.scheduled or _time(event)
+            story.open_activity, story.failure = attributes.activity_id, ""
+            self._firing[event.event_id] = story
+
+    async def _started(self, event: HistoryEvent) -> None:
+        attributes = event.activity_task_started_event_attributes
+        if story := self._firing.get(attributes.scheduled_event_id):
+            story.attempts += attributes.attempt
+
+    async def _completed(self, event: HistoryEvent) -> None:
+        done = event.activity_task_completed_event_attributes
+        number = done.scheduled_event_id
+        if asked := self._asking.get(number):
+            self._replied(asked, await self._read(done.result, ClaudeReply))
+        elif kind := self._witnesses.get(number):
+            self._witness((await self._read(done.result, kind)).witness.nonce)
+        elif story := self._ended(number, event):
+            story.recorded = (await self._read(done.result, CallResult)).recorded
+
+    async def _failed(self, event: HistoryEvent) -> None:
+        attributes = event.activity_task_failed_event_attributes
+        await self._broke(attributes.scheduled_event_id, event, attributes.failure)
+
+    async def _timed_out(self, event: HistoryEvent) -> None:
+        attributes = event.activity_task_timed_out_event_attributes
+        await self._broke(attributes.scheduled_event_id, event, attributes.failure)
+
+    async def _cancelled(self, event: HistoryEvent) -> None:
+        attributes = event.activity_task_canceled_event_attributes
+        if story := self._ended(attributes.scheduled_event_id, event):
+            story.failure, story.to_repeat = "it was cancelled", False
+
+    async def _broke(self, number: int, event: HistoryEvent, failure: Failure) -> None:
+        if story := self._ended(number, event):
+            raised = told(failure)
+            story.failure = await history.failure_text(self._client, raised)
+            story.to_repeat = raised.application_failure_info.type == "ledger_gap"
+
+    def _ended(self, number: int, event: HistoryEvent) -> CallStory | None:
+        story = self._firing.pop(number, None)
+        if story is not None:
+            story.ended, story.open_activity = _time(event), ""
+        return story
+
+    def _replied(self, asked: ClaudeInput, reply: ClaudeReply) -> None:
+        self._witness(reply.witness.nonce)
+        self.calls.update({call.call: CallStory(call, asked.run) for call in reply.calls})
+
+    def _over(self, given: ClaudeInput) -> None:
+        """Take what Claude is told of the calls before: results come in the order of the calls."""
+        step = given.head.step
+        calls = [each for name, each in self.calls.items() if name.rpartition(".")[0] == step]
+        results = [item for item in given.additions if not isinstance(item, PersonSaid)]
+        for story, item in zip(calls, results, strict=False):
+            story.over = True
+            story.told = item.text if isinstance(item, ResultWritten) else ""
+
+    def _witness(self, nonce: str) -> None:
+        if nonce and nonce not in self.nonces:
+            self.nonces.append(nonce)
+
+    # ---- what people said
+
+    async def _admitted(self, event: HistoryEvent) -> None:
+        request = event.workflow_execution_update_admitted_event_attributes.request
+        self._updates[request.meta.update_id] = request
+
+    async def _accepted(self, event: HistoryEvent) -> None:
+        accepted = event.workflow_execution_update_accepted_event_attributes
+        # A reset says again what people had said: then the request is in an event of its own.
+        if accepted.accepted_request.HasField("input"):
+            request = accepted.accepted_request
+            self._updates[request.meta.update_id] = request
+
+    async def _decided(self, event: HistoryEvent) -> None:
+        done = event.workflow_execution_update_completed_event_attributes
+        request = self._updates.get(done.meta.update_id)
+        if request is None or request.input.name not in _SAID or done.outcome.HasField("failure"):
+            return
+        said = await self._read(request.input.args, _SAID[request.input.name])
+        answer = done.outcome.success
+        verdict = await self._read(answer, Resolution) if isinstance(said, Resolve) else None
+        if story := self.calls.get(said.call):
+            story.decisions.append(_decision(said, verdict, _time(event)))
+
+    # ---- the run
+
+    async def _task_failed(self, event: HistoryEvent) -> None:
+        failed = event.workflow_task_failed_event_attributes
+        reset = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
+        if failed.cause == reset:
+            self.reset_from = failed.base_run_id
+
+    async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
+        values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
+        return kind.model_validate(values[0])
+
+
+def _decision(
+    said: Approval | Denial | Resolve, answer: Resolution | None, at: datetime
+) -> Decision:
+    if isinstance(said, Approval):
+        return Decision("approved", said.by, at)
+    if isinstance(said, Denial):
+        return Decision("denied", said.by, at, said.why)
+    words = f"{said.outcome}: {said.note}" if said.note else str(said.outcome)
+    verdict = answer.verdict if answer else "open"
+    if verdict not in {said.outcome, "open"}:
+        words += f" (it had turned out to be {verdict} meanwhile, and that stands)"
+    return Decision("resolved", said.by, at, words, retry=verdict == "open")
+
+
+def _time(event: HistoryEvent) -> datetime:
+    return event.event_time.ToDatetime(tzinfo=UTC)

@@ -1,0 +1,44 @@
+"""Say what nobody can know of a run any more, or not now."""
+
+from collections.abc import Iterator, Sequence
+
+from onward.audit.effects import Effect
+from onward.audit.held import Held
+from onward.audit.timeline import Timeline
+
+_ONLY_REDIS = (
+    "History does not say which attempts claimed a call and never answered, when each call was "
+    "first claimed, the fences, whether an attempt is at work right now, and what was recorded "
+    "and has not reached history."
+)
+
+
+def not_known(timeline: Timeline, held: Held | str, effects: Sequence[Effect]) -> list[str]:
+    """List it, a sentence each; empty where history and ledger are whole."""
+    if isinstance(held, str):
+        sentences = [f"Redis cannot be asked ({held}). {_ONLY_REDIS}"]
+    elif held.empty:
+        lost = "Redis holds no record of this run: they were lost, or have expired."
+        sentences = [f"{lost} {_ONLY_REDIS}"]
+    else:
+        sentences = list(_lost_before(timeline, held, effects))
+    return sentences + list(_before_reset(timeline))
+
+
+def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> Iterator[str]:
+    if len(timeline.nonces) > 1 or held.nonce not in timeline.nonces:
+        yield (
+            "Redis lost this run's records at least once; what it holds from before was rebuilt "
+            "from history, which does not say which attempts had claimed a call, nor when."
+        )
+    rebuilt = [row.call for row in effects if row.rebuilt]
+    if rebuilt:
+        yield f"Claims and first claim times are not known of: {', '.join(rebuilt)}."
+
+
+def _before_reset(timeline: Timeline) -> Iterator[str]:
+    if timeline.reset_from:
+        yield (
+            f"The run was reset: what run {timeline.reset_from} did after that point is not in "
+            "this history, only in that run's own. Of its calls only what Redis holds is shown."
+        )
