@@ -56,7 +56,7 @@ class Verdict:
     """Effects beyond the first of a call."""
     lost: int = 0
     """Calls told done whose effect is not in the books, calls without a word, runs without end."""
-    denied: int = 0
+    falsely_failed: int = 0
     """Calls told failed, or not run, whose effect is in the books all the same."""
     doubts: int = 0
     doubts_unexplained: int = 0
@@ -117,7 +117,7 @@ def _judge_word(verdict: Verdict, seen: CallSeen) -> None:
         verdict.lost += 1
         _problem(verdict, "lost", seen)
     if seen.told in {"failed", "not run"} and seen.made:
-        verdict.denied += 1
+        verdict.falsely_failed += 1
         _problem(verdict, "happened all the same", seen)
 
 

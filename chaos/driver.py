@@ -43,6 +43,15 @@ class Options:
         return plan(self.seed, seconds=self.minutes * 60, workers=self.workers)
 
 
+def show_plan(options: Options, output: Output) -> None:
+    """Print the faults that `run` would strike, a line each."""
+    if output.as_json:
+        output.json({"faults": [asdict(fault) for fault in options.plan]})
+        return
+    for fault in options.plan:
+        output.result(f"{fault.at_s:8.2f} s  {fault}")
+
+
 async def run(options: Options, output: Output) -> int:
     """Let chaos loose; returns 0 where the audit holds, else 1."""
     folder = _folder(options.out)

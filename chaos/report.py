@@ -27,7 +27,7 @@ class Report:
     """All that struck, kills among them."""
     duplicates: int
     lost: int
-    denied: int
+    falsely_failed: int
     """Told failed or not run, and happened all the same."""
     doubts: int
     doubts_unexplained: int
@@ -65,7 +65,7 @@ def report(
         faults=len(evidence.struck),
         duplicates=verdict.duplicates,
         lost=verdict.lost,
-        denied=verdict.denied,
+        falsely_failed=verdict.falsely_failed,
         doubts=verdict.doubts,
         doubts_unexplained=verdict.doubts_unexplained,
         ok=not problems,
@@ -110,7 +110,7 @@ def _facts(found: Report) -> list[tuple[str, str]]:
         ("faults", f"{found.faults:,}: {_listed(found.faults_by_kind)}"),
         ("duplicates", str(found.duplicates)),
         ("lost", str(found.lost)),
-        ("denied", f"{found.denied} told failed or not run, and happened all the same"),
+        ("not so", f"{found.falsely_failed} told failed or not run, and happened all the same"),
         ("in doubt", f"{found.doubts}, {unexplained}: {_listed(found.doubts_by_why)}"),
         ("seed", str(found.seed)),
     ]

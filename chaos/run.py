@@ -9,14 +9,10 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter, validators
-
-if TYPE_CHECKING:
-    from chaos.driver import Options
-    from onward.console import Output
 
 cli = cyclopts.App(
     name="chaos/run.py",
@@ -79,10 +75,18 @@ def chaos(
     from onward.console import Output  # noqa: PLC0415
     from onward.errors import OnwardError  # noqa: PLC0415
 
-    options = driver.Options(runs, at_once, minutes, seed, workers, forgetful, out)
+    options = driver.Options(
+        runs=runs,
+        at_once=at_once,
+        minutes=minutes,
+        seed=seed,
+        workers=workers,
+        forgetful=forgetful,
+        out=out,
+    )
     output = Output(as_json=json)
     if plan:
-        _show_plan(options, output)
+        driver.show_plan(options, output)
         return 0
     try:
         return asyncio.run(driver.run(options, output))
@@ -91,11 +95,6 @@ def chaos(
         return 2
     finally:
         output.flush()
-
-
-def _show_plan(options: "Options", output: "Output") -> None:
-    for fault in options.plan:
-        output.result(f"{fault.at_s:8.2f} s  {fault}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -122,7 +122,7 @@ def counts(verdict: Verdict) -> Sequence[int]:
     return (
         verdict.duplicates,
         verdict.lost,
-        verdict.denied,
+        verdict.falsely_failed,
         verdict.doubts,
         verdict.doubts_unexplained,
     )
@@ -163,7 +163,7 @@ def test_the_audit_counts_a_run_without_end() -> None:
 @pytest.mark.parametrize("text", ["No such order.", "not run, because …"])
 def test_the_audit_counts_a_false_no(text: str) -> None:
     """Told that nothing was done, and it was: the model would ask again."""
-    assert audit(one_call({"is_error": True, "text": text}, "re_1")).denied == 1
+    assert audit(one_call({"is_error": True, "text": text}, "re_1")).falsely_failed == 1
 
 
 @pytest.mark.parametrize(
