@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, cast, get_args
 
 from ledger_model import Place, Protocol, Rec, Said, Wit, wipe
-from ledger_story import FP, LONG_MS, OTHER_FP, OVER_MS, STEP, Story
+from ledger_story import FP, LONG_MS, OTHER_FP, OVER_MS, Story
 
 import onward.ledger
 from onward.errors import LedgerGap
@@ -20,11 +20,13 @@ OPS_IN_A_SEQUENCE = 40
 RESTARTS_EVERY = 25
 """In one of so many sequences the server is killed and started again."""
 WEIGHTS = {
-    "claim": 8,
-    **dict.fromkeys(("release", "resolve"), 4),
-    **dict.fromkeys(("complete", "fail", "doubt", "restore"), 2),
-    **dict.fromkeys(("renew", "begin", "lease_over", "wipe", "renonce", "promote"), 1),
+    "claim": 5,
+    **dict.fromkeys(("release", "complete", "fail", "again"), 2),
+    **dict.fromkeys(("renew", "doubt", "resolve", "restore", "next_step", "begin"), 1),
+    **dict.fromkeys(("lease_over", "wipe", "renonce", "promote"), 1),
 }
+_LIKELY = {"done": "next_step", "failed": "next_step", "doubt": "resolve", "open": "claim"}
+"""What leads on from a state: half of the operations, lest most of them find a step that ended."""
 _UNKNOWN = cast("EffectClass", "of a newer release")
 _CLASSES: tuple[EffectClass, ...] = (*get_args(EffectClass), _UNKNOWN)
 _BEARS_WITNESS = ("claimed", "busy", "done", "failed", "doubt")
@@ -35,18 +37,22 @@ class Diverged(AssertionError):
 
 
 class Pair:
-    """One step of one run, in both. `run` fails with the operations that led to a difference."""
+    """A run in both, step after step. Raises Diverged with the operations that led to it."""
 
     def __init__(self, story: Story, server: RedisServer, seed: int) -> None:
-        self.random = Random(seed)  # noqa: S311  (repeatable, not secret)
+        # Two of them: `again` winds the second one back, and would choose itself for ever.
+        self.choice, self.random = Random(f"op {seed}"), Random(seed)  # noqa: S311  (no secrets)
         self.story, self.server, self.seed = story, server, seed
-        claude = self.random.random() < 0.2
+        claude = self._chance(0.2)
         self.cls: EffectClass = "read" if claude else self.random.choice(_CLASSES)
-        self.model = Protocol(self.cls, strict=self.random.random() < 0.5, claude=claude)
-        self.lineage = self.random.random() < 0.25
+        self.model = Protocol(self.cls, strict=self._chance(0.5), claude=claude)
+        self.lineage = self._chance(0.25)
+        self.other_cls = self.random.choice(_CLASSES) if self._chance(0.5) else self.cls
+        """Of the tool in another release, which runs beside this one."""
         story.ledger = onward.ledger.Ledger(story.redis, story.run, strict=self.model.strict)
         self.witnesses = [story.witness, Witness(nonce="", inc="", run_id="")]
         self.place = Place(story.witness.nonce, story.witness.inc)
+        self.step = 1
         self.alive = False
         self.doubts: dict[Hashable, int] = {}
         """When each doubt began by the server's clock, by the model's name of it."""
@@ -54,16 +60,26 @@ class Pair:
         self.seen: Counter[str] = Counter()
 
     async def run(self) -> None:
-        names, weights = list(WEIGHTS), list(WEIGHTS.values())
-        ops = self.random.choices(names, weights, k=OPS_IN_A_SEQUENCE)
-        if self.seed % RESTARTS_EVERY == 0:
-            ops[self.random.randrange(len(ops))] = "restart"
-        for op in ops:
+        restart = OPS_IN_A_SEQUENCE // 2 if self.seed % RESTARTS_EVERY == 0 else None
+        last, before = "claim", self.random.getstate()
+        for number in range(OPS_IN_A_SEQUENCE):
+            chosen = "restart" if number == restart else self._next_op()
+            op = last if chosen == "again" else chosen
+            if chosen == "again":  # a client whose reply was lost: the same, asked twice
+                self.random.setstate(before)
+            last, before = op, self.random.getstate()
             real, expected = await getattr(self, f"do_{op}")()
             self.log.append(f"{op}: {expected}")
             self.seen[f"{self.cls} {op} {expected.verdict}"] += 1
             self._compare(real, expected)
             self._compare(await self._stored(), self.place)
+
+    def _next_op(self) -> str:
+        rec = self.place.rec
+        likely = _LIKELY.get(rec.st if rec else "open")
+        if likely and self.choice.random() < 0.5:
+            return likely
+        return self.choice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
 
     def _compare(self, real: object, expected: object) -> None:
         if real != expected:
@@ -76,7 +92,7 @@ class Pair:
     # ---- operations of an attempt; each returns the script's answer and the model's
 
     async def do_claim(self) -> tuple[Said, Said]:
-        who, cls, alive = self._who(), self._cls(), self._chance(0.5)
+        who, cls, alive = self._who(owner=0.1), self._cls(), self._chance(0.5)
         wit = self.random.choice([*self.witnesses, self.witnesses[0], self.witnesses[-1]])
         more = {"lineage": self.lineage, "turn": f"turn of {who['token']}"}
         expected, after = self._model(cls).claim(
@@ -129,7 +145,7 @@ class Pair:
         rec = self.place.rec
         stands = rec.at if rec and rec.at is not None and self._chance(0.8) else None
         at = stands or self._some_doubt()
-        to: Any = self.random.choice(["done", "failed", "retry"])
+        to: Any = self.random.choice(["done", "failed", "retry", "retry"])
         asked: Any = {"fp": fp, "to": to}
         expected, after = self._model(cls).resolve(
             self.place, **asked, at=at, early=early, text=text
@@ -142,7 +158,7 @@ class Pair:
 
     async def do_restore(self) -> tuple[Said, Said]:
         fp, cls, text, at = self._who()["fp"], self._cls(), self._text(), self._some_doubt()
-        endings: tuple[Ending, ...] = get_args(Ending)
+        endings: tuple[Ending, ...] = (*get_args(Ending), "doubt")
         st = self.random.choice(endings)
         turn = "turn in history" if self.model.claude and st == "done" else None
         result = None if st == "doubt" else text
@@ -151,8 +167,15 @@ class Pair:
         )
         at_ms = self.doubts[at] if st == "doubt" else None
         record = Restored(st, fp, cls, result=result, at_ms=at_ms)
-        await self.story.ledger.restore({STEP: record}, {STEP: turn} if turn else {})
+        step = str(self.step)
+        await self.story.ledger.restore({step: record}, {step: turn} if turn else {})
         return Said("restored"), Said("restored")
+
+    async def do_next_step(self) -> tuple[Said, Said]:
+        self.step += 1
+        self.place = self.place._replace(rec=None, turn=None)
+        self.doubts.clear()
+        return Said("next"), Said("next")
 
     async def do_begin(self) -> tuple[Said, Said]:
         given = self.random.choice([*self.witnesses, None])
@@ -166,7 +189,7 @@ class Pair:
     # ---- faults
 
     async def do_lease_over(self) -> tuple[Said, Said]:
-        field = f"s:{STEP}"
+        field = f"s:{self.step}"
         raw = await self.story.redis.hget(self.story.key, field)
         if raw and self.place.rec and self.place.rec.st == "claimed":
             head, tail = raw.split(b'"exp":')
@@ -178,7 +201,7 @@ class Pair:
     async def do_wipe(self) -> tuple[Said, Said]:
         await self.story.wipe()
         self.place = wipe(self.place)
-        # Its names may come again now; within one millisecond, as nobody but this test is.
+        # A name may come again now, within one millisecond, as nobody but this test is.
         self.doubts.clear()
         return Said("wiped"), Said("wiped")
 
@@ -211,13 +234,15 @@ class Pair:
     def _chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
-    def _who(self) -> dict[str, Any]:
-        return {"fp": OTHER_FP if self._chance(0.1) else FP, "token": self.random.choice("abc")}
+    def _who(self, owner: float = 0.5) -> dict[str, Any]:
+        rec = self.place.rec
+        owner = rec.own if rec and rec.own and self._chance(owner) else None
+        token = owner or self.random.choice("abc")
+        return {"fp": OTHER_FP if self._chance(0.1) else FP, "token": token}
 
     def _cls(self) -> EffectClass:
-        """Now and then another class: a deploy changed it."""
-        changed = not self.model.claude and self._chance(0.05)
-        return self.random.choice(_CLASSES) if changed else self.cls
+        """Pick the release that asks; of Claude's steps the class never changes."""
+        return self.cls if self.model.claude else self.random.choice([self.cls, self.other_cls])
 
     def _model(self, cls: EffectClass) -> Protocol:
         return replace(self.model, cls=cls)
@@ -228,7 +253,7 @@ class Pair:
         return {name: value for name, value in more.items() if name not in ("turn", "witness")}
 
     def _text(self) -> str:
-        text = f'"{len(self.log)}"'
+        text = f'"{self.random.randrange(1_000_000)}"'
         return text if self._chance(0.9) else text[:-1] + "x" * 70_000 + '"'
 
     @property
@@ -249,7 +274,7 @@ class Pair:
     ) -> tuple[Said, Said]:
         self.place = after
         try:
-            got = await getattr(self.story.ledger, op)(STEP, **asked)
+            got = await getattr(self.story.ledger, op)(str(self.step), **asked)
         except LedgerGap:
             return Said("gap"), expected
         return self._said(got, expected), expected
@@ -273,9 +298,12 @@ class Pair:
         return names.get(at_ms, f"a doubt of {at_ms}")
 
     async def _stored(self) -> Place:
-        found = await self.story.ledger.records(STEP)
-        rec, nonce = found.records.get(STEP), found.witness.nonce if found.witness else None
-        place = Place(nonce, self.place.inc, None, found.turns.get(STEP))
+        found = await self.story.ledger.records(str(self.step))
+        rec, nonce = (
+            found.records.get(str(self.step)),
+            found.witness.nonce if found.witness else None,
+        )
+        place = Place(nonce, self.place.inc, None, found.turns.get(str(self.step)))
         if rec is None:
             return place
         expected = self.place.rec.at if self.place.rec else None

@@ -110,7 +110,10 @@ MUTANTS = {
         "if rec.st == 'open' then return answer('open', rec) end   --",
         "--",
     ),
-    "no fingerprint check": ("if rec and op ~= 'restore' and rec.fp ~= given.fp", "if false"),
+    "no fingerprint check": (
+        "if rec and op ~= 'restore' and op ~= 'resolve' and rec.fp ~= given.fp",
+        "if false",
+    ),
     "restore hides a late truth": ("if given.st == 'doubt' and settled(same)", "if false"),
     "a doubt yields to another request's done": (
         "settled(same) then return { 'verdict', same.st }",
@@ -127,6 +130,26 @@ MUTANTS = {
         "and redis.call('HEXISTS', hash, 'turn:' .. given.step) == 0",
         "",
     ),
+    "timed guesses on a lossy server": ("given.cls == 'timed' and given.strict ~= '1'", "false"),
+    "timed never goes on after a loss": ("given.cls == 'timed' and given.strict ~= '1'", "true"),
+    "sealed may not send again": (", sealed = true, timed", ", timed"),
+    "transactional may not send again": ("transactional = true, ", ""),
+    "a refusal behind a seal proves nothing": ("{ read = true, sealed = true }", "{ read = true }"),
+    "a refusal of a keyed request is proof": ("{ read = true, sealed", "{ keyed = true, sealed"),
+    "an unknown class may send again": ("return classes[given.cls] and", "return true and"),
+    "the record's class does not count": ("(not rec or classes[rec.cls])", "true"),
+    "resolve of another doubt": ("if rec.at ~= tonumber(given.at) then", "if false then"),
+    "no quarantine": ("if given.to ~= 'done' and wait_ms > 0 then", "if false then"),
+    "quarantine of what happened": ("if given.to ~= 'done' and wait_ms", "if wait_ms"),
+    "resolve of another request": ("rec.fp ~= given.fp or rec.st == 'claimed'", "false"),
+    "resolve of a claim": ("or rec.st == 'claimed' or result_lost", "or result_lost"),
+    "resolve of what has ended": (
+        "if rec.st ~= 'doubt' then return answer(rec.st, rec) end\n  if",
+        "if rec.st == 'open' then return answer(rec.st, rec) end\n  if",
+    ),
+    "a retry forgets the earlier request": ("new.n, new.ms = 0, 1", "new.n, new.ms = 0, 0"),
+    "a retry is not counted anew": ("new.n, new.ms = 0, 1", "new.ms = 1"),
+    "history renames its doubt": ("new.at = tonumber(given.at) or new.at", ""),
 }
 
 
