@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from chaos.app import FORGETFUL
+from chaos.app import FORGETFUL, transactions
 from chaos.crew import Crew
 from chaos.nemesis import Targets
 from chaos.proxy import Proxy
@@ -42,6 +42,7 @@ async def arena(folder: Path, *, workers: int, forgetful: bool) -> AsyncGenerato
         temporal = await enter(temporal_server(folder, ui=False))
         redis = await enter(redis_server(folder))
         payments = await enter(payments_service(folder / "payments.db"))
+        transactions(folder / "transactions.db").close()
         api = await enter(ScriptedAPI({}, folder / "claude.jsonl"))
         proxies = {
             "redis": await enter(Proxy(redis.ports[0])),

@@ -16,13 +16,13 @@ from chaos.nemesis import Nemesis
 from chaos.plan import Fault, plan
 from chaos.report import Report, report, show
 from chaos.traffic import Traffic
-from onward.console import Output, Progress
+from onward.console import Output, Progress, count
 from onward.errors import UsageError
 from onward.tools.orphans import guard
 
 _ENDS_S = 180.0
 """How long the last runs may take to end after the last fault."""
-_LOOK_S = 0.5
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ async def run(options: Options, output: Output) -> int:
     """Let chaos loose; returns 0 where the audit holds, else 1."""
     folder = _folder(options.out)
     guard()  # whatever happens to us, our processes end
+    output.note("starting servers and workers")
     async with arena(folder, workers=options.workers, forgetful=options.forgetful) as here:
         found = await _chaos(here, options, folder, output)
     if output.as_json:
@@ -71,7 +72,7 @@ async def _chaos(here: Arena, options: Options, folder: Path, output: Output) ->
     traffic = Traffic(here.temporal, here.api, options.seed)
     nemesis = Nemesis(here.targets, folder / "faults.jsonl")
     with output.progress() as progress:
-        async with _shown(progress, traffic, nemesis):
+        async with _shown(progress, here, traffic, nemesis):
             lanes = traffic.open(options.at_once, options.runs)
             await asyncio.gather(
                 nemesis.strike(options.plan), _closed_after(traffic, options.minutes * 60)
@@ -115,10 +116,13 @@ async def _evidence(here: Arena, traffic: Traffic, nemesis: Nemesis) -> Evidence
 
 
 @asynccontextmanager
-async def _shown(progress: Progress, traffic: Traffic, nemesis: Nemesis) -> AsyncGenerator[None]:
+async def _shown(
+    progress: Progress, here: Arena, traffic: Traffic, nemesis: Nemesis
+) -> AsyncGenerator[None]:
     async def show_now() -> None:
         while True:
-            progress.now(_line(traffic, nemesis), ())
+            made = refunds_made(here.payments, here.transactions_db)
+            progress.now(_line(traffic, sum(map(len, made.values())), nemesis), ())
             await asyncio.sleep(_LOOK_S)
 
     showing = asyncio.create_task(show_now())
@@ -128,11 +132,11 @@ async def _shown(progress: Progress, traffic: Traffic, nemesis: Nemesis) -> Asyn
         showing.cancel()
 
 
-def _line(traffic: Traffic, nemesis: Nemesis) -> str:
+def _line(traffic: Traffic, effects: int, nemesis: Nemesis) -> str:
     struck = nemesis.struck
     last = f", the last one: {struck[-1].fault}" if struck else ""
-    runs = f"{len(traffic.runs)} runs started, {traffic.ended} ended"
-    return f"{runs} · {len(struck)} faults{last}"
+    runs = f"{count(len(traffic.runs), 'run')} started, {traffic.ended} ended"
+    return f"{runs} · {count(effects, 'effect')} · {count(len(struck), 'fault')}{last}"
 
 
 def _folder(out: Path | None) -> Path:

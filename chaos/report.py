@@ -110,7 +110,7 @@ def _facts(found: Report) -> list[tuple[str, str]]:
         ("faults", f"{found.faults:,}: {_listed(found.faults_by_kind)}"),
         ("duplicates", str(found.duplicates)),
         ("lost", str(found.lost)),
-        ("not so", f"{found.falsely_failed} told failed or not run, and happened all the same"),
+        ("false no", f"{found.falsely_failed} told failed or not run, and happened all the same"),
         ("in doubt", f"{found.doubts}, {unexplained}: {_listed(found.doubts_by_why)}"),
         ("seed", str(found.seed)),
     ]
