@@ -5,7 +5,6 @@ described there. Nothing here catches an error of Redis: before the effect the c
 after the effect it returns the result to Temporal all the same.
 """
 
-import hashlib
 import json
 import uuid
 from collections.abc import Iterable, Mapping
@@ -16,6 +15,18 @@ from redis.asyncio import Redis
 
 from onward.errors import LedgerGap
 from onward.identity import run_key
+from onward.ledger_wire import (
+    INLINE_BYTES,
+    Reply,
+    arguments,
+    number,
+    optional_string,
+    parse_reply,
+    restore_call,
+    result_fields,
+    string,
+    verdict_of,
+)
 from onward.messages import EffectClass, RunRef, Witness
 from onward.records import (
     Claim,
@@ -25,7 +36,6 @@ from onward.records import (
     Snapshot,
     Verdict,
     parse_record,
-    unreadable,
 )
 
 __all__ = [
@@ -38,9 +48,6 @@ __all__ = [
     "Snapshot",
     "Verdict",
 ]
-
-INLINE_BYTES = 64 * 1024
-"""Longer results live in a key of their own beside the run's hash."""
 
 _SCRIPT = files("onward").joinpath("ledger.lua").read_text(encoding="utf-8")
 _RESTORES_AT_ONCE = 100
@@ -120,22 +127,24 @@ class Ledger:
             raise self._gap(step, "nothing was claimed")
         return Claim(
             verdict=cast("Any", reply["verdict"]),
-            fence=_int(reply, "fence"),
-            may_have_sent=_int(reply, "ms") == 1,
-            wait_ms=_int(reply, "wait_ms"),
-            result=_str(reply, "result"),
-            why=_str(reply, "why"),
-            at_ms=_int(reply, "at"),
-            requests=_int(reply, "n"),
-            first_ms=_int(reply, "first_ms"),
-            now_ms=_int(reply, "now_ms"),
-            turn=_optional(reply, "turn"),
+            fence=number(reply, "fence"),
+            may_have_sent=number(reply, "ms") == 1,
+            wait_ms=number(reply, "wait_ms"),
+            result=string(reply, "result"),
+            why=string(reply, "why"),
+            at_ms=number(reply, "at"),
+            requests=number(reply, "n"),
+            first_ms=number(reply, "first_ms"),
+            now_ms=number(reply, "now_ms"),
+            turn=optional_string(reply, "turn"),
             witness=None if turn is None else self._carried(reply, witness, lineage),
         )
 
     async def renew(self, step: str, *, fp: str, token: str, lease_ms: int) -> Verdict:
         """Push the lease of a claim to `lease_ms` from now: `claimed`, or `fenced`."""
-        return _verdict(await self._call("renew", step=step, fp=fp, token=token, lease_ms=lease_ms))
+        return verdict_of(
+            await self._call("renew", step=step, fp=fp, token=token, lease_ms=lease_ms)
+        )
 
     async def complete(
         self,
@@ -163,13 +172,13 @@ class Ledger:
             cls=cls,
             token=token,
             turn=turn,
-            **_result(result),
+            **result_fields(result),
         )
         if turn is None:
-            return _verdict(reply, result)
+            return verdict_of(reply, result)
         if reply["verdict"] == "done" and not lineage and "nonce" not in reply:
             raise self._gap(step, "its reply is recorded")
-        return _verdict(reply, result, turn, self._carried(reply, witness, lineage))
+        return verdict_of(reply, result, turn, self._carried(reply, witness, lineage))
 
     async def fail(
         self, step: str, *, fp: str, cls: EffectClass, token: str, error: str
@@ -178,12 +187,16 @@ class Ledger:
 
         The verdict is `doubt` where an earlier request of the step may still land.
         """
-        reply = await self._call("fail", step=step, fp=fp, cls=cls, token=token, **_result(error))
-        return _verdict(reply, error)
+        reply = await self._call(
+            "fail", step=step, fp=fp, cls=cls, token=token, **result_fields(error)
+        )
+        return verdict_of(reply, error)
 
     async def doubt(self, step: str, *, fp: str, cls: EffectClass, token: str, why: str) -> Verdict:
         """Record that it may or may not have happened, and why. Nobody sends it again."""
-        return _verdict(await self._call("doubt", step=step, fp=fp, cls=cls, token=token, why=why))
+        return verdict_of(
+            await self._call("doubt", step=step, fp=fp, cls=cls, token=token, why=why)
+        )
 
     async def release(
         self, step: str, *, fp: str, token: str, maybe: bool, count: bool = True
@@ -193,7 +206,7 @@ class Ledger:
         `maybe`: a request was sent and may still land. `count=False`: this attempt ended without
         sending, so its claim does not count as a request.
         """
-        return _verdict(
+        return verdict_of(
             await self._call("release", step=step, fp=fp, token=token, maybe=maybe, count=count)
         )
 
@@ -223,15 +236,15 @@ class Ledger:
             result: JSON text to record as the result (done) or the error (failed).
 
         """
-        settled = {} if to == "retry" else _result(result)
+        settled = {} if to == "retry" else result_fields(result)
         named: dict[str, Any] = {"step": step, "fp": fp, "cls": cls, "at": at_ms, "to": to}
         asked = {**named, "quarantine_ms": quarantine_ms, "by": by, **settled}
         reply = await self._call("resolve", **asked)
-        verdict = _verdict(reply, result)
+        verdict = verdict_of(reply, result)
         return Resolved(
             verdict=cast("Any", verdict.verdict),
             result=verdict.result,
-            wait_ms=_int(reply, "wait_ms"),
+            wait_ms=number(reply, "wait_ms"),
             at_ms=verdict.at_ms,
         )
 
@@ -241,7 +254,7 @@ class Ledger:
         A doubt does not replace a done or failed of its own fingerprint. Only steps whose last word
         in history is an end belong here. Never makes a birth nonce: `begin` alone does.
         """
-        calls = [_restore(step, record, turns.get(step)) for step, record in records.items()]
+        calls = [restore_call(step, record, turns.get(step)) for step, record in records.items()]
         calls += [
             ("turn", {"step": step, "turn": turn})
             for step, turn in turns.items()
@@ -293,17 +306,19 @@ class Ledger:
 
     # ---- one call of the script
 
-    async def _call(self, op: str, **args: str | int | bool | None) -> dict[str, str | int]:
-        return _reply(await self._script(keys=[self.key], args=_argv(op, args)))
+    async def _call(self, op: str, **args: str | int | bool | None) -> Reply:
+        return parse_reply(await self._script(keys=[self.key], args=arguments(op, args)))
 
     async def _call_all(self, calls: Iterable[tuple[str, dict[str, Any]]]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             for op, args in calls:
-                await self._script(keys=[self.key], args=_argv(op, args), client=cast("Any", pipe))
+                await self._script(
+                    keys=[self.key], args=arguments(op, args), client=cast("Any", pipe)
+                )
             for reply in await pipe.execute():
-                _reply(reply)
+                parse_reply(reply)
 
-    def _snapshot(self, reply: Mapping[str, str | int]) -> Snapshot:
+    def _snapshot(self, reply: Reply) -> Snapshot:
         blobs = {name[2:]: str(text) for name, text in reply.items() if name.startswith("b:")}
         records = {
             name[2:]: parse_record(name[2:], str(text), blobs)
@@ -313,7 +328,7 @@ class Ledger:
         return Snapshot(
             records={step: record for step, record in records.items() if record},
             turns={n[5:]: str(text) for n, text in reply.items() if n.startswith("turn:")},
-            witness=self._witness(_str(reply, "_ds"), _str(reply, "_inc")),
+            witness=self._witness(string(reply, "_ds"), string(reply, "_inc")),
         )
 
     # ---- witnesses
@@ -323,15 +338,13 @@ class Ledger:
             return None
         return Witness(nonce=nonce, inc=inc, run_id=self._run.run_id, strict=self._strict)
 
-    def _seen(self, reply: Mapping[str, str | int]) -> Witness | None:
-        return self._witness(_str(reply, "nonce"), _str(reply, "inc"))
+    def _seen(self, reply: Reply) -> Witness | None:
+        return self._witness(string(reply, "nonce"), string(reply, "inc"))
 
     def _nothing_trusted(self) -> Witness:
         return Witness(nonce="", inc="", run_id=self._run.run_id)
 
-    def _carried(
-        self, reply: Mapping[str, str | int], given: Witness | None, lineage: bool
-    ) -> Witness:
+    def _carried(self, reply: Reply, given: Witness | None, lineage: bool) -> Witness:
         seen = None if lineage else self._seen(reply)
         return seen or given or self._nothing_trusted()
 
@@ -340,71 +353,3 @@ class Ledger:
             f"the ledger of run {self._run.workflow_id!r} has no birth nonce at {step!r}, so "
             f"records are lost ({kept}); refill it from history, then begin, then try again"
         )
-
-
-def _argv(op: str, args: Mapping[str, str | int | bool | None]) -> list[bytes]:
-    argv = [op.encode()]
-    for name, value in args.items():
-        if value is not None:
-            argv += [name.encode(), _bytes(int(value) if isinstance(value, bool) else value)]
-    return argv
-
-
-def _bytes(value: str | int) -> bytes:
-    # Python text may hold a lone surrogate; the record must come back as it went in.
-    return str(value).encode(errors="surrogatepass")
-
-
-def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode(errors="surrogatepass")
-
-
-def _reply(flat: Any) -> dict[str, str | int]:
-    items = [item if isinstance(item, int) else _text(item) for item in flat]
-    reply = {str(name): value for name, value in zip(items[::2], items[1::2], strict=True)}
-    if reply["verdict"] == "unreadable":
-        raise unreadable("asked for", str(reply["why"]))
-    return reply
-
-
-def _int(reply: Mapping[str, str | int], name: str) -> int:
-    return int(reply.get(name, 0))
-
-
-def _str(reply: Mapping[str, str | int], name: str) -> str:
-    return str(reply.get(name, ""))
-
-
-def _optional(reply: Mapping[str, str | int], name: str) -> str | None:
-    return str(reply[name]) if name in reply else None
-
-
-def _verdict(
-    reply: Mapping[str, str | int],
-    result: str = "",
-    turn: str | None = None,
-    witness: Witness | None = None,
-) -> Verdict:
-    ended = reply["verdict"] in ("done", "failed")
-    mine = ended and "result" not in reply  # what is recorded is what was just brought
-    return Verdict(
-        verdict=cast("Any", reply["verdict"]),
-        result=result if mine else _str(reply, "result"),
-        why=_str(reply, "why"),
-        at_ms=_int(reply, "at"),
-        turn=turn if mine else _optional(reply, "turn"),
-        witness=witness,
-    )
-
-
-def _result(text: str) -> dict[str, str]:
-    raw = _bytes(text)
-    if len(raw) <= INLINE_BYTES:
-        return {"result": text}
-    return {"result": text, "sha": hashlib.sha256(raw).hexdigest()}
-
-
-def _restore(step: str, record: Restored, turn: str | None) -> tuple[str, dict[str, Any]]:
-    result = {} if record.result is None else _result(record.result)
-    named = {"step": step, "fp": record.fp, "cls": record.cls, "st": record.st, "turn": turn}
-    return "restore", {**named, "why": record.why or None, "at": record.at_ms, **result}

@@ -94,8 +94,11 @@ class Pair:
     async def do_claim(self) -> tuple[Said, Said]:
         who, cls, alive = self._who(owner=0.1), self._cls(), self._chance(0.5)
         wit = self.random.choice([*self.witnesses, self.witnesses[0], self.witnesses[-1]])
-        more = {"lineage": self.lineage, "turn": f"turn of {who['token']}"}
-        expected, after = self._model(cls).claim(
+        more: dict[str, Any] = {"lineage": self.lineage, "turn": f"turn of {who['token']}"}
+        if self._chance(0.1):
+            wit = wit.model_copy(update={"strict": False})
+        believed = replace(self._model(cls), strict=self.model.strict and wit.strict)
+        expected, after = believed.claim(
             self.place, **who, wit=_wit(wit), over=not self.alive, at=self._at, **more
         )
         # The lease is that of whoever holds the claim after this.
@@ -116,7 +119,7 @@ class Pair:
     async def do_complete(self) -> tuple[Said, Said]:
         who, cls, text = self._who(), self._cls(), self._text()
         given = self.random.choice(self.witnesses)
-        more = {"turn": f"turn of {who['token']}", "lineage": self.lineage}
+        more: dict[str, Any] = {"turn": f"turn of {who['token']}", "lineage": self.lineage}
         expected, after = self._model(cls).complete(
             self.place, **who, text=text, wit=_wit(given), **more
         )
@@ -236,8 +239,8 @@ class Pair:
 
     def _who(self, owner: float = 0.5) -> dict[str, Any]:
         rec = self.place.rec
-        owner = rec.own if rec and rec.own and self._chance(owner) else None
-        token = owner or self.random.choice("abc")
+        own = rec.own if rec and self._chance(owner) else None
+        token = own or self.random.choice("abc")
         return {"fp": OTHER_FP if self._chance(0.1) else FP, "token": token}
 
     def _cls(self) -> EffectClass:
@@ -286,7 +289,7 @@ class Pair:
             said = said._replace(n=got.requests, ms=got.may_have_sent)
         if isinstance(got, Resolved) or not self.model.claude or got.verdict not in _BEARS_WITNESS:
             return said
-        return said._replace(turn=got.turn, wit=got.witness and _wit(got.witness))
+        return said._replace(turn=got.turn, wit=_wit(got.witness))
 
     def _named(self, at_ms: int, expected: Hashable) -> Hashable:
         """Return the model's name of a doubt, learnt when the doubt begins."""
