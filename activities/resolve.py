@@ -1,6 +1,5 @@
 """Settle a call in doubt, as a person found out that it ended."""
 
-from datetime import UTC, datetime
 from typing import Literal
 
 from temporalio import activity
@@ -57,15 +56,10 @@ class ResolveActivity:
 def _settled_to(given: ResolveInput, told: Resolved) -> Literal["done", "failed", "open"]:
     """Return how the call stands now; raises where the person's word was not taken."""
     match told.verdict:
-        case "gap":
+        # Stale: records were lost, and a late attempt doubts anew. Nobody is shown that doubt, so
+        # history's is brought back; its quarantine begins again then.
+        case "gap" | "stale":
             raise LedgerGap(f"found no doubt about call {given.call}, which history says there is")
-        case "stale":
-            at = datetime.fromtimestamp(told.at_ms / 1000, UTC)
-            raise stop(
-                "not_settled",
-                f"call {given.call} is in doubt anew since {at:%H:%M:%S} UTC, which is not the "
-                "doubt that you saw. Look at `status` again, and say it of that one",
-            )
         case "early":
             raise stop(
                 "not_settled",

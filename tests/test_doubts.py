@@ -156,6 +156,23 @@ async def test_a_doubt_outlives_the_ledger(bench: Bench, own_redis: RedisServer)
     assert "by phone" in run.requests[-1].body
 
 
+async def test_a_doubt_that_began_anew_is_settled_too(bench: Bench, own_redis: RedisServer) -> None:
+    """After a wipe a late attempt recorded a doubt of its own, which history does not know."""
+    payout = Payout()
+    async with connected(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(payout.tool)):
+            run = await in_doubt(bench)
+            await waiting(run)
+            ledger = bench.ledger(run)
+            fp = (await ledger.records("1.1")).records["1.1"].fp
+            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
+            await ledger.doubt("1.1", fp=fp, cls="at_most_once", token="late", why="lost")
+            settled = await say(run, "resolve", "1.1", outcome="done")
+            result = await run.ended()
+    assert (settled["verdict"], result.outcome, payout.sent) == ("done", "completed", ["ann"])
+
+
 async def test_settled_doubts_come_back_from_history(bench: Bench, own_redis: RedisServer) -> None:
     """After a wipe the transcript is rebuilt with the bytes of what the person had said."""
 
