@@ -1,48 +1,68 @@
-"""SIGKILL at each of the ledger's twelve points, for each effect class (ledger.md, 1.5).
+"""Twelve points x six classes x kill, pause, raise: each cell is struck once.
 
-The verdict comes from the payments service's own books and the run's result, nothing else.
+`kill_trial.py` is one trial, `kill_matrix_long.py` the run that strikes every cell often.
 """
 
 import asyncio
-import uuid
+import random
+from pathlib import Path
 
 import pytest
-from agent_runs import says, uses
-from crash_runs import CrashBench
+from agent_runs import Bench
+from kill_cells import Cell
+from kill_trial import Stage, Trial
+from kill_victim import Servers
 
 from onward.failpoints import POINTS
+from onward.local_services import TemporalServer
+from onward.testing import PaymentsProcess
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 
-TOOLS = {"read": "look_up", "keyed": "refund", "at_most_once": "pay_out"}
-# Where an `at_most_once` call is killed after its claim and before its record, nobody can know
-# whether it happened, so it is in doubt; the books say that it did happen from f6 on.
-IN_DOUBT = {"f2": 0, "f3": 0, "f4": 0, "f5": 0, "f6": 1, "f7": 1, "f8": 1}
+_BESIDE = 12
+"""Trials at once: most of one is waiting, and more would starve each other on two cores."""
+
+
+@pytest.fixture
+def servers(bench: Bench, temporal: TemporalServer, redis_url: str) -> Servers:
+    """Say where a victim finds its servers."""
+    return Servers(temporal.address, redis_url, bench.api.url)
+
+
+@pytest.fixture
+def stage(
+    bench: Bench,
+    servers: Servers,
+    payments: PaymentsProcess,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Stage:
+    """Lay out what trials share; the successors run in this process."""
+    stage = Stage(bench, servers, payments, tmp_path)
+    for name, value in stage.env.items():
+        monkeypatch.setenv(name, value)
+    return stage
 
 
 @pytest.mark.field("D06")
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_kill_never_repeats_an_effect(crash_bench: CrashBench, point: str) -> None:
-    """The effect happened once, or is in doubt and happened at most once; no needless doubt.
+async def test_no_fault_repeats_or_loses_an_effect(stage: Stage, point: str) -> None:
+    """The run completes, and every call ends as its class promises.
 
-    One trial for each class, beside each other.
+    The effect happened once and Claude has its result; or, of `at_most_once`, the fault struck
+    between claim and record, the call is in doubt, and it happened at most once.
     """
-    await asyncio.gather(*(_trial(crash_bench.another(), point, effect) for effect in TOOLS))
+    trials = [Trial(cell, random.getrandbits(32)) for cell in Cell.all() if cell.point == point]
+    ends = await _beside(stage, trials)
+    wrong = {str(trial): problems for trial, problems in ends.items() if problems}
+    assert not wrong, f"one alone: tests/kill_matrix_long.py --cells CELL --seed SEED\n{wrong}"
 
 
-async def _trial(bench: CrashBench, point: str, effect: str) -> None:
-    order = f"{point}-{effect}-{uuid.uuid4().hex[:8]}"
-    async with bench.worker(FP=f"{point}:1:kill") as worker:
-        run = await bench.bench.start(uses((TOOLS[effect], {"order": order})), says())
-        await worker.killed()
-    async with bench.worker():
-        result = await run.ended()
+async def _beside(stage: Stage, trials: list[Trial]) -> dict[Trial, list[str]]:
+    places = asyncio.Semaphore(_BESIDE)
 
-    doubtful = effect == "at_most_once" and point in IN_DOUBT
-    assert result.outcome == "completed"
-    assert result.in_doubt == (("1.1",) if doubtful else ())
-    assert ("OUTCOME UNKNOWN" in run.requests[-1].body) == doubtful
-    if effect != "read":
-        assert bench.effects(order) == (IN_DOUBT[point] if doubtful else 1)
-    if effect == "at_most_once":
-        assert bench.arrivals(order) <= 1
+    async def end(trial: Trial) -> list[str]:
+        async with places:
+            return await trial.problems(stage)
+
+    return dict(zip(trials, await asyncio.gather(*map(end, trials)), strict=True))

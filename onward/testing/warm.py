@@ -8,7 +8,7 @@ import asyncio
 import multiprocessing
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, Self, cast
@@ -32,13 +32,27 @@ class WarmWorker(WorkerProcess):
         cwd: Path | None = None,
     ) -> Self:
         """Start a worker as `WorkerProcess.start` does."""
+        return cls.fork(_run_worker, [list(args)], env=env, log=log, cwd=cwd)
+
+    @classmethod
+    def fork(
+        cls,
+        main: Callable[..., int],
+        given: Sequence[Any],
+        *,
+        env: Mapping[str, str],
+        log: Path,
+        cwd: Path | None = None,
+    ) -> Self:
+        """Run `main(*given)`, a module's function, in place of `worker.py`'s own."""
         orphans.guard()
         whole = worker_env(env, log) | {orphans.MARK: os.environ[orphans.MARK]}
-        given = (whole, list(args), str(log), str(cwd or log.parent))
+        where = (whole, str(log), str(cwd or log.parent))
         log_start = _size(log)
-        process = _context().Process(target=_run_worker, args=given)
+        process = _context().Process(target=_run, args=(main, list(given), *where))
         process.start()
-        return cls(cast("Any", _Forked(process)), ["worker.py (forked)", *args], log, log_start)
+        name = f"{main.__module__}.{main.__qualname__} (forked)"
+        return cls(cast("Any", _Forked(process)), [name, *map(str, given)], log, log_start)
 
 
 class _Forked:
@@ -71,11 +85,15 @@ def _context() -> ForkServerContext:
     if root not in sys.path:
         sys.path.insert(0, root)
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    context.set_forkserver_preload(["worker"])
+    context.set_forkserver_preload(
+        ["onward.testing.own_root", "worker", "onward.testing.late_imports"]
+    )
     return context
 
 
-def _run_worker(env: dict[str, str], args: list[str], log: str, cwd: str) -> None:
+def _run(
+    main: Callable[..., int], given: list[Any], env: dict[str, str], log: str, cwd: str
+) -> None:
     os.setsid()
     os.chdir(cwd)
     os.environ.clear()
@@ -85,8 +103,12 @@ def _run_worker(env: dict[str, str], args: list[str], log: str, cwd: str) -> Non
     os.dup2(output, 2)
     sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    from worker import main  # noqa: PLC0415  (imported already, in the process we are forked from)
-
-    code = main(args)
+    code = main(*given)
     sys.stdout.flush()
     os._exit(code)
+
+
+def _run_worker(args: list[str]) -> int:
+    from worker import main  # noqa: PLC0415  (imported already, in the process we are forked from)
+
+    return main(args)
