@@ -50,6 +50,9 @@ class Pulse:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
+        # A renewal that is under way may come back from its cancel, and find the record done: that
+        # is no loss, and must not turn the attempt's result into a failure.
+        self._attempt = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
