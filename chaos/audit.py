@@ -16,7 +16,7 @@ from chaos.plan import Fault
 from chaos.traffic import Run
 
 Span = tuple[float, float]
-"""From a call's witness to its record, Unix seconds."""
+"""In it a call got its witness and then its record, Unix seconds; see `Spans`."""
 Told = Literal["done", "failed", "unknown", "not run", "nothing"]
 
 _UNKNOWN = re.compile(r"OUTCOME UNKNOWN: .*? \((?P<why>.*?)\)\. Do not repeat", re.DOTALL)

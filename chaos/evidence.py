@@ -7,6 +7,7 @@ from typing import Any
 
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 
 from chaos.app import transactions
 from chaos.audit import Evidence, Span
@@ -24,7 +25,7 @@ async def evidence(
     spans = dict[str, Span]()
     for run in runs:
         if run.result is not None and run.result.in_doubt:
-            seen = Spans(temporal)
+            seen = Spans(temporal.data_converter)
             handle = temporal.get_workflow_handle(run.conversation.name)
             async for event in handle.fetch_history_events():
                 await seen.hear(event)
@@ -44,14 +45,18 @@ def refunds_made(payments: PaymentsProcess, transactions_db: Path) -> dict[str, 
 
 
 class Spans:
-    """Reads from a history when each call got its witness and when it was recorded."""
+    """Reads from a history between which moments each call got its witness and was recorded.
 
-    def __init__(self, temporal: Client) -> None:
-        self._converter = temporal.data_converter
-        self._replied = 0.0
-        self._names = dict[int, str]()
+    The witness is taken in the ledger, by the attempt at `call_claude` that has the reply. It may
+    be a long time until Temporal hears of that, so the span begins where that attempt does.
+    """
+
+    def __init__(self, converter: DataConverter) -> None:
+        self._converter = converter
+        self._names, self._started = dict[int, str](), dict[int, float]()
+        self._witnessed = 0.0
         self.of = dict[str, Span]()
-        """By call: from the reply that asks for it to the end of its last activity."""
+        """By call."""
 
     async def hear(self, event: HistoryEvent) -> None:
         """Take the next event."""
@@ -59,12 +64,13 @@ class Spans:
         if event.HasField("activity_task_scheduled_event_attributes"):
             scheduled = event.activity_task_scheduled_event_attributes
             self._names[event.event_id] = await self._named(scheduled)
+        elif event.HasField("activity_task_started_event_attributes"):
+            started = event.activity_task_started_event_attributes
+            self._started[started.scheduled_event_id] = at
         elif event.HasField("activity_task_completed_event_attributes"):
-            done = event.activity_task_completed_event_attributes
-            self._ended(self._names[done.scheduled_event_id], at)
+            self._ended(event.activity_task_completed_event_attributes.scheduled_event_id, at)
         elif event.HasField("activity_task_failed_event_attributes"):
-            failed = event.activity_task_failed_event_attributes
-            self._ended(self._names[failed.scheduled_event_id], at)
+            self._ended(event.activity_task_failed_event_attributes.scheduled_event_id, at)
 
     async def _named(self, scheduled: Any) -> str:
         """Name an activity: a tool's by its call."""
@@ -74,8 +80,9 @@ class Spans:
         (given,) = await self._converter.decode(scheduled.input.payloads, [ToolInput])
         return str(given.call)
 
-    def _ended(self, name: str, at: float) -> None:
+    def _ended(self, scheduled: int, at: float) -> None:
+        name = self._names[scheduled]
         if name == CALL_CLAUDE:
-            self._replied = at
+            self._witnessed = self._started[scheduled]
         elif name not in RESERVED_ACTIVITIES:
-            self.of[name] = (self._replied, at)
+            self.of[name] = (self._witnessed, at)
