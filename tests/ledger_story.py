@@ -3,11 +3,11 @@
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from redis.asyncio import Redis
 
-from onward.ledger import Claim, Ledger, Record, Verdict
+from onward.ledger import Claim, Ledger, Record, Resolved, Verdict
 from onward.messages import EffectClass, RunRef, Witness
 
 STEP, FP, OTHER_FP = "12.1", "f" * 64, "0" * 64
@@ -52,6 +52,19 @@ class Story:
 
     async def release(self, token: str, *, maybe: bool, count: bool = True) -> Verdict:
         return await self.ledger.release(STEP, fp=FP, token=token, maybe=maybe, count=count)
+
+    async def in_doubt(self, cls: EffectClass = "at_most_once", *, by: str = "a") -> int:
+        """Let an attempt end without an answer; returns the name of the doubt."""
+        await self.claim(by, cls)
+        return (await self.doubt(by, cls)).at_ms
+
+    async def resolve(
+        self, at_ms: int, to: Literal["done", "failed", "retry"], **more: Any
+    ) -> Resolved:
+        asked: dict[str, Any] = {"fp": FP, "cls": "at_most_once", "quarantine_ms": 0, **more}
+        return await self.ledger.resolve(
+            STEP, at_ms=at_ms, to=to, by="ann", result=f'"{to}"', **asked
+        )
 
     async def renew(self, token: str) -> Verdict:
         return await self.ledger.renew(STEP, fp=FP, token=token, lease_ms=LONG_MS)
