@@ -113,11 +113,19 @@ def _restored(case: Case, state: State, me: Attempt, server: int) -> State:
         named = {"at" if outcome.kind == "doubt" else "text": outcome.value}
         before = state.redis[server].of_call
         _, place = case.ledger.restore(before, st=outcome.kind, fp=decision, **named)
-        stood = before.rec is not None and before.rec.at == outcome.value
-        state = write(case, state, server, call=place.rec, brought_back=not stood)
+        state = write(
+            case, state, server, call=place.rec, brought_back=not _stands(before.rec, place.rec)
+        )
     if case.guards.restore_makes_nonce and me.witness:
         state = write(case, state, server, nonce=me.witness.nonce)
     return state
+
+
+def _stands(before: Rec | None, after: Rec | None) -> bool:
+    """Whether a restore found the very doubt that it brings."""
+    if before is None or after is None:
+        return False
+    return (before.st, before.fp, before.at) == (after.st, after.fp, after.at)
 
 
 def _resolve(case: Case, state: State, me: Attempt, server: int) -> Labelled:
@@ -133,7 +141,7 @@ def _resolve(case: Case, state: State, me: Attempt, server: int) -> Labelled:
     if said.verdict == "gap" and not case.guards.absent_resolve_is_gap:
         return
     state = write(case, state, server, call=place.rec)
-    yield f"{to}: {said.verdict}", state.put(_returning(me, _resolved(said)))
+    yield f"{to}: {said.verdict}", state.put(_returning(me, _resolved(case, said)))
 
 
 def _early(case: Case, state: State, server: int) -> bool:
@@ -143,20 +151,20 @@ def _early(case: Case, state: State, server: int) -> bool:
     return anew or (not case.guards.person_waits and under_way(state))
 
 
-def _resolved(said: Said) -> Told:
+def _resolved(case: Case, said: Said) -> Told:
     match said.verdict:
         case "done":
             return Told("done", said.text)
         case "failed":
             return Told("failed")
-        case "stale":
-            return Told("doubt", said.at)
-        case "gap":
-            return Told("gap")
+        case "open":
+            return Told("open")
         case "early":
             return Told("early")
+        case "stale" if not case.guards.stale_resolve_is_gap:
+            return Told("early")
         case _:
-            return Told("open")
+            return Told("gap")
 
 
 _STEPS: dict[Phase, Steps] = {

@@ -74,6 +74,9 @@ _DOUBTS = {
     "to settle a doubt whose record is absent is refused": _mutant(
         NO_PROGRESS, f"{_ONCE} wipe1 timeout1", Guards(absent_resolve_is_gap=False)
     ),
+    "to settle a doubt that began anew is refused": _mutant(
+        NO_PROGRESS, f"{_ONCE} wipe1 timeout2", Guards(stale_resolve_is_gap=False)
+    ),
     "a refusal that Redis was not told of is the last word": _mutant(
         NOT_FAILED,
         "keyed strict timeout1 refused1 unrecorded1",

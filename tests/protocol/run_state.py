@@ -198,6 +198,8 @@ class Guards:
     quarantine_counts_anew: bool = True
     """A refill that brings a doubt back begins its quarantine again."""
     absent_resolve_is_gap: bool = True
+    stale_resolve_is_gap: bool = True
+    """A doubt that history does not know gives way to the one that it knows."""
     refill_before_begin: bool = True
     unrecorded_refusal_is_weighed: bool = True
     """A refusal that Redis was not told of is the last word only where nobody else may send."""
