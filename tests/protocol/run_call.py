@@ -60,7 +60,7 @@ def _claim(case: Case, state: State, me: Attempt, server: int) -> Labelled:
 
 
 def _claimed(case: Case, state: State, me: Attempt, said: Said) -> Attempt:
-    mine = me._replace(at="sending", may_have_sent=said.ms)
+    mine = me._replace(at="sending")
     if case.cls != "sealed":
         return mine
     seals = said.ms or not case.strict
@@ -107,13 +107,12 @@ def _tell_nobody(case: Case, state: State, me: Attempt) -> Labelled:
 def _unrecorded(case: Case, me: Attempt) -> Told | None:
     if me.at == "answered":
         return Told("done", me.brought)
+    once = case.cls == "at_most_once"
     if me.at == "unknown":
-        return Told("doubt") if case.cls == "at_most_once" else None
-    # While it does not ask the ledger, it does not know that it was taken over: only where nobody
-    # can be is the refusal the last word.
-    last_word = case.cls == "at_most_once" and not me.may_have_sent
-    weighed = case.guards.unrecorded_refusal_is_weighed
-    return Told("failed") if last_word or not weighed else Told("again")
+        return Told("doubt") if once else None
+    # Only the ledger knows of another attempt's request, and that this one was not taken over.
+    believed = once or not case.guards.unrecorded_refusal_is_weighed
+    return Told("failed") if believed else Told("doubt")
 
 
 def _answer(

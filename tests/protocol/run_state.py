@@ -55,8 +55,6 @@ class Attempt(NamedTuple):
     """What it took from history when it was scheduled."""
     at: Point = "start"
     fence: int = 0
-    may_have_sent: bool = False
-    """Its claim said that an earlier request may still land."""
     brought: Any = None
     """A decision of Claude's, or the result of the effect."""
     told: Told | None = None
@@ -202,7 +200,7 @@ class Guards:
     """A doubt that history does not know gives way to the one that it knows."""
     refill_before_begin: bool = True
     unrecorded_refusal_is_weighed: bool = True
-    """A refusal that Redis was not told of is the last word only where nobody else may send."""
+    """A refusal that Redis was not told of is told as failed only where nobody else may send."""
     limits_excused: bool = True
     """The known limits are no violations."""
 

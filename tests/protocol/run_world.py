@@ -116,7 +116,7 @@ def normal(case: Case, state: State) -> State:
     requests = (Request(ids.get(sender, NOBODY), fp, fence) for sender, fp, fence in state.requests)
     current = None if workflow.attempt is None else ids[workflow.attempt]
     return state._replace(
-        attempts=tuple(_slim(left, me, ids) for me in kept),
+        attempts=tuple(_slim(me, ids) for me in kept),
         requests=tuple(sorted(requests)),
         redis=tuple(_renamed(case, left, redis, ids) for redis in state.redis),
         workflow=workflow if current == workflow.attempt else workflow._replace(attempt=current),
@@ -135,15 +135,13 @@ def _noted(state: State) -> State:
     )
 
 
-def _slim(left: Budget, me: Attempt, ids: dict[int, int]) -> Attempt:
+def _slim(me: Attempt, ids: dict[int, int]) -> Attempt:
     if me.told is not None:
         return Attempt(ids[me.id], me.activity, None, None, me.lineage, at=me.at, told=me.told)
     needs_witness = me.at in _NEEDS_WITNESS or me.activity == "ask"
     witness = me.witness if needs_witness else None
-    weighs = me.may_have_sent and bool(left.unrecorded)
-    if (ids[me.id], witness, weighs) == (me.id, me.witness, me.may_have_sent):
-        return me
-    return me._replace(id=ids[me.id], witness=witness, may_have_sent=weighs)
+    same = (ids[me.id], witness) == (me.id, me.witness)
+    return me if same else me._replace(id=ids[me.id], witness=witness)
 
 
 def _renamed(case: Case, left: Budget, redis: Redis, ids: dict[int, int]) -> Redis:
