@@ -242,6 +242,6 @@ async def test_the_command_tells_its_verdict_by_exit_code_and_in_words(
     wanted = ("planted_faults:read_that_books", json.dumps(ORDER), "planted_faults:count", "f1")
     assert await crashtest(*wanted, Output()) == 1
     told = capsys.readouterr()
-    assert told.out == "no fault\t1\tdone\tbroken: changes\n"
+    assert told.out == "no fault\t1\tdone\tbroken (changes)\n"
     assert "promised  no effect" in told.err
     assert "to do     a read may run any number of times" in told.err

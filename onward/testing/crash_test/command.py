@@ -6,7 +6,7 @@ from typing import Any, cast
 from onward.console import Output
 from onward.errors import UsageError
 from onward.failpoints import POINTS
-from onward.testing.crash_test.report import CrashReport, TrialReport
+from onward.testing.crash_test.report import CrashReport
 from onward.testing.crash_test.testing import crash_test
 
 HELD, BROKEN = 0, 1
@@ -42,19 +42,13 @@ def _input(text: str) -> dict[str, Any]:
 
 
 def _show(report: CrashReport, out: Output) -> None:
-    rows = [_row(trial) for trial in report.trials]
-    rows += [(f"{point}: {POINTS[point]}", "", "", "not reached") for point in report.unreached]
-    out.table(("fault", "effects", "Claude was told", "verdict"), rows)
+    tried = [(t.fault, str(t.effects), t.told, t.verdict) for t in report.trials]
+    missed = [(f"{point}: {POINTS[point]}", "", "", "not reached") for point in report.unreached]
+    out.table(("fault", "effects", "Claude was told", "verdict"), [*tried, *missed])
     if report.unreached:
         out.say(
             "Its requests pass no socket of Python's (a C driver, a subprocess, a file?), so it was"
             " struck between its lines and at random moments instead"
         )
-    for line in report.lines():
+    for line in report.summary():
         out.say(line)
-
-
-def _row(trial: TrialReport) -> tuple[str, str, str, str]:
-    verdict = "held" if trial.problem is None else f"broken: {trial.problem}"
-    missed = "" if trial.struck else " (not reached)"
-    return trial.fault, str(trial.effects), trial.told, verdict + missed

@@ -32,6 +32,15 @@ class TrialReport:
     """What to do about it."""
     took_s: float
 
+    def __str__(self) -> str:
+        return f"{self.fault}: {self.effects} effects, told {self.told}: {self.verdict}"
+
+    @property
+    def verdict(self) -> str:
+        """Whether the promise held, in words."""
+        verdict = "held" if self.problem is None else f"broken ({self.problem})"
+        return verdict if self.struck else f"{verdict}, not reached"
+
 
 @dataclass(frozen=True)
 class CrashReport:
@@ -66,18 +75,14 @@ class CrashReport:
     def assert_held(self) -> None:
         """Raise AssertionError that says what was promised, what was found and what to do."""
         if self.broken:
-            raise AssertionError("\n".join(self.lines()))
+            raise AssertionError("\n".join([*self.summary(), *map(str, self.broken)]))
 
-    def lines(self) -> list[str]:
-        """Say what was promised, what was found and what to do, a line each."""
-        found = [
-            f"broken    {trial.fault}: effects {trial.effects}, Claude was told {trial.told!r}"
-            for trial in self.broken
-        ]
+    def summary(self) -> list[str]:
+        """Say whether the promise held, what it was and what to do, a line each."""
         verdict = "held in all" if self.held else f"was broken in {len(self.broken)}"
         head = f"{self.tool} ({self.effect}): its promise {verdict} of {len(self.trials)} trials"
         todo = [f"to do     {text}" for text in self.todo]
-        return [head, f"promised  {self.promise}", *found, *todo]
+        return [head, f"promised  {self.promise}", *todo]
 
     def document(self) -> dict[str, Any]:
         """Return it as plain JSON data."""
