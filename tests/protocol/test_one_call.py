@@ -174,6 +174,9 @@ MUTANTS = {
         Mix(UNCLEAR._replace(redis=1, refusals=1), redis=("flush",)),
         failed_is_for_ever=True,
     ),
+    "limit: a second copy of a claim hides who was refused": Mutant(
+        "sealed", NOT_FAILED, Mix(UNCLEAR._replace(refusals=1, late_claims=1))
+    ),
     "a person retries without quarantine": Mutant(
         "at_most_once", DOUBLE_FIRE, conduct=Conduct(retries_without_quarantine=True)
     ),
