@@ -60,7 +60,10 @@ class _StepAttempt:
         try:
             return await self._reply()
         except asyncio.CancelledError as error:
-            raise self._cancelled() or error from error
+            stopped = self._cancelled()
+            if stopped is None:
+                raise
+            raise stopped from error
         except LedgerGap:
             # The next activity of this step knows no heartbeat of this one's attempts.
             await self._requests.keep()

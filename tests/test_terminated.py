@@ -1,0 +1,20 @@
+"""A run that is taken away from its worker while an activity is at work."""
+
+import pytest
+from agent_runs import Bench, app_of, says
+
+from onward.testing import wait_until
+from onward.testing.messages_api import Fault
+
+
+async def test_a_terminated_run_asks_claude_no_longer(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The request is cut off, and the log has a few lines of that, not an error about an error."""
+    async with bench.worker(app_of()):
+        run = await bench.start(says(faults=[Fault(hold_s=40)]))
+        await wait_until(lambda: run.requests, 30, what="the first request")
+        await run.handle.terminate()
+        await wait_until(lambda: run.requests[0].outcome, 30, what="the end of the request")
+    # Temporal is told of an error with its causes: one that is its own has no end of them.
+    assert "Exception handling failed" not in caplog.text
