@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.contrib.pydantic import pydantic_data_converter
 
 from chaos import driver
 from chaos.audit import Evidence, Verdict, audit
 from chaos.conversations import Conversation, PlannedCall, conversation
+from chaos.evidence import Spans
 from chaos.nemesis import Struck
 from chaos.plan import Fault, Kind, plan
 from chaos.proxy import Proxy
@@ -20,7 +24,7 @@ from chaos.run import main
 from chaos.traffic import Run
 from onward.console import Output
 from onward.errors import UsageError
-from onward.messages import RunResult
+from onward.messages import RunRef, RunResult, ToolInput, Witness
 from onward.testing import wait_until
 
 ORDER = "chaos-1-1-1.1"
@@ -188,6 +192,40 @@ def test_a_doubt_needs_its_fault(
     verdict = audit(replace(one_call(told, tool="pay_out"), struck=[struck]))
     assert counts(verdict) == (0, 0, 0, 1, 0 if explained else 1)
     assert verdict.doubts_by_why == {why: 1}
+
+
+async def test_a_span_begins_where_the_witness_may_have_been_taken() -> None:
+    """A fault between the reply's record and Temporal's hearing of it is not left out."""
+    spans = Spans(pydantic_data_converter)
+    call = ToolInput(
+        run=RunRef(workflow_id="w", first_run_id="r", run_id="r", original_run_id="r"),
+        agent="chaos",
+        step="1",
+        index=0,
+        call="1.1",
+        fingerprint="f",
+        effect="at_most_once",
+        key="k",
+        witness=Witness(nonce="n", inc="i", run_id="r"),
+        takeover_s=1,
+        timeout_s=1,
+    )
+    (payload,) = await pydantic_data_converter.encode([call])
+    for event in (
+        _event(1, 10, "scheduled", activity_type={"name": "call_claude"}),
+        _event(2, 11, "started", scheduled_event_id=1),
+        _event(3, 19, "completed", scheduled_event_id=1),
+        _event(4, 20, "scheduled", activity_type={"name": "pay"}, input={"payloads": [payload]}),
+        _event(5, 21, "started", scheduled_event_id=4),
+        _event(6, 25, "completed", scheduled_event_id=4),
+    ):
+        await spans.hear(event)
+    assert spans.of == {"1.1": (11, 25)}
+
+
+def _event(number: int, at: int, what: str, **attributes: Any) -> HistoryEvent:
+    named: dict[str, Any] = {f"activity_task_{what}_event_attributes": attributes}
+    return HistoryEvent(event_id=number, event_time=Timestamp(seconds=at), **named)
 
 
 # ---- the proxy
