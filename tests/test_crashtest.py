@@ -26,7 +26,7 @@ from onward.testing.crash_test.recording import Recording, Request
 from onward.testing.crash_test.report import CrashReport, report_of
 from onward.testing.crash_test.servers import Servers
 from onward.testing.crash_test.subject import subject
-from onward.testing.crash_test.testing import try_all
+from onward.testing.crash_test.testing import try_all, without_fault
 from onward.testing.crash_test.trial import trial
 from onward.tools import Tool
 
@@ -189,6 +189,31 @@ async def test_what_cannot_be_tested_is_refused_before_any_server_starts(
     monkeypatch.setattr("onward.testing.crash_test.testing.servers", None)
     with pytest.raises(UsageError, match=said):
         await crash_test(tool, input=given, probe=probe)
+
+
+@pytest.mark.parametrize(
+    ("given", "points", "said"),
+    [
+        ("{", "f1", "--input is no JSON"),
+        ("[1]", "f1", "give one JSON object"),
+        (json.dumps(ORDER), "f1,f13", "no point is named 'f13'"),
+    ],
+)
+async def test_a_slip_in_an_option_is_named(
+    monkeypatch: pytest.MonkeyPatch, given: str, points: str, said: str
+) -> None:
+    """What was typed is shown, and what could be."""
+    monkeypatch.chdir(Path(__file__).parent)
+    monkeypatch.setattr("onward.testing.crash_test.testing.servers", None)
+    with pytest.raises(UsageError, match=said):
+        await crashtest("planted_faults:right", given, "planted_faults:count", points, Output())
+
+
+async def test_a_probe_that_counts_all_inputs_is_noticed(laid: Laid) -> None:
+    """Trials beside each other would be counted into each other: they run one after another."""
+    tested = subject("planted_faults:right_booking", ORDER, "planted_faults:count_all")
+    outcome, counts_all = await without_fault(laid.servers, tested)
+    assert (outcome.effects, counts_all) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ async def try_all(
     running: Servers, tested: Subject, points: Collection[str], progress: Progress
 ) -> CrashReport:
     """Try a tool with the faults of these points, on servers that run already."""
-    base, counts_all = await _without_fault(running, tested)
+    base, counts_all = await without_fault(running, tested)
     report = report_of(tested.spec, tested.effect, [base])
     if not report.held:  # struck, it would only show the same again
         return report
@@ -79,7 +79,7 @@ async def try_all(
     return replace(report, unreached=tuple(p for p in unreached(base.recording) if p in points))
 
 
-async def _without_fault(running: Servers, tested: Subject) -> tuple[Outcome, bool]:
+async def without_fault(running: Servers, tested: Subject) -> tuple[Outcome, bool]:
     """Try no fault; say also whether the probe counts other inputs than the one it is asked of."""
     other = new_unique()
     before = await tested.probe.count(tested.given(other), other)
