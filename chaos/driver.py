@@ -1,6 +1,7 @@
 """One chaos run: runs and faults side by side, then the wait for every end, then the audit."""
 
 import asyncio
+import logging
 import shutil
 import tempfile
 import time
@@ -56,6 +57,8 @@ async def run(options: Options, output: Output) -> int:
     """Let chaos loose; returns 0 where the audit holds, else 1."""
     folder = _folder(options.out)
     guard()  # whatever happens to us, our processes end
+    # A client that is killed in the middle of an answer is an error only to the server that gives it.
+    logging.basicConfig(filename=folder / "chaos.log")
     output.note("starting servers and workers")
     async with arena(folder, workers=options.workers, forgetful=options.forgetful) as here:
         found = await _chaos(here, options, folder, output)
