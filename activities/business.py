@@ -13,6 +13,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.position import Position
+from activities.reading import keep_whole, recorded_result
 from activities.services import Services, reset_lineage
 from onward import json_text
 from onward.identity import shared_hash
@@ -26,6 +27,7 @@ from onward.messages import (
     ToolInput,
     Witness,
 )
+from onward.tools.results import renamed
 
 _KEPT_MS = 90 * 24 * 3600 * 1000
 """How long a business key of every run is remembered after it was last asked for."""
@@ -63,7 +65,14 @@ class BusinessRecord:
         """Keep the result for whoever asks for the same."""
         if self._position is not None:
             named = result.model_copy(update={"first_call": self.call})
-            await self._tell(self._position.complete(named.model_dump_json()))
+            if named.whole and self._key.everywhere:  # else it is beside the call's own record
+                await keep_whole(self._ledger, named.whole_sha, named.whole)
+            await self._tell(self._position.complete(named.record()))
+
+    async def repeated(self, record: str) -> CallResult:
+        """Make the result of a call that asked for what an earlier one, of this record, did."""
+        first = await recorded_result(self._ledger, record)
+        return _repeated(first, self._given.call)
 
     async def doubt(self, why: str) -> None:
         """Keep that the outcome is unknown."""
@@ -87,7 +96,7 @@ class BusinessRecord:
                 cls=self._effect,
                 at_ms=record.at_ms,
                 to="retry" if outcome == "failed" else outcome,
-                result=result.model_copy(update={"first_call": self.call}).model_dump_json(),
+                result=result.model_copy(update={"first_call": self.call}).record(),
                 quarantine_ms=0,
                 by="",
             )
@@ -126,12 +135,13 @@ class BusinessRecord:
                 activity.logger.warning("a business key has no expiry: %s", error)
 
 
-def repeated(first: CallResult) -> CallResult:
-    """Make the result of a call that asked for what an earlier one did."""
+def _repeated(first: CallResult, call: str) -> CallResult:
     note = (
         f"Not done again: call {first.first_call} asked for the same and was done. Its result was:"
     )
-    content = json.loads(first.content)
+    # In another run the first call's id is that of another call, or of none.
+    text = renamed(first.content, first.first_call.rpartition(" ")[2], call)
+    content = json.loads(text)
     blocks = content if isinstance(content, list) else [{"type": "text", "text": str(content)}]
     noted = json_text.dumps([{"type": "text", "text": note}, *blocks])
     return first.model_copy(update={"content": noted, "took_s": 0.0, "recorded": True})

@@ -5,11 +5,13 @@ worker's own client, and only a count goes back.
 """
 
 from datetime import timedelta
+from functools import partial
 
 from temporalio import activity
 
 from activities.failures import translated
 from activities.pulse import Pulse
+from activities.reading import keep_whole
 from activities.services import Services, reset_lineage
 from onward.messages import Refilled, RefillInput
 from onward.names import REFILL
@@ -33,10 +35,11 @@ class RefillActivity:
 
     async def _refill(self, given: RefillInput) -> Refilled:
         run_id = activity.info().workflow_run_id or given.run.run_id
-        told = await read_history(self._services.temporal, given.run.workflow_id, run_id)
+        ledger = self._services.ledger(given.run)
+        keep = partial(keep_whole, ledger)
+        told = await read_history(self._services.temporal, given.run.workflow_id, run_id, keep)
         if told.unlike:
             activity.logger.warning("turns that cannot be rebuilt alike: %s", told.unlike)
-        ledger = self._services.ledger(given.run)
         await ledger.restore(told.records, told.turns)
         witness = await ledger.begin(given.witness, reset_lineage=reset_lineage(given.run))
         return Refilled(records=len(told.records), witness=witness)

@@ -5,22 +5,23 @@ is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Red
 """
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from temporalio import activity
 from temporalio.common import RawValue
 
-from activities.business import BusinessRecord, repeated
+from activities.business import BusinessRecord
 from activities.failures import again, stop, translated
 from activities.position import Position
 from activities.prepare import call_input
 from activities.pulse import Pulse
+from activities.reading import keep_whole, read_on, recorded_result
 from activities.records import reply_of
 from activities.services import Services, reset_lineage
 from activities.verifying import NotVerified, Verifier
@@ -29,7 +30,8 @@ from onward.errors import LedgerGap
 from onward.failpoints import failpoint
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, ToolInput
-from onward.tools import Tool, ToolContext, error_content, meaning, to_content
+from onward.tools import Tool, ToolContext, error_content, meaning, show
+from onward.tools.read_result import read_result
 from onward.tools.running import run_apart
 from onward.tools.workspace import WorkspaceElsewhere, check
 
@@ -100,7 +102,7 @@ class _CallAttempt:
                 self._pulse.hold(self._position.renew)
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
-                return CallResult.model_validate_json(claim.result)
+                return await recorded_result(self._ledger, claim.result)
             case "doubt":
                 return _in_doubt(claim.why, claim.at_ms)
             case _:
@@ -132,7 +134,7 @@ class _CallAttempt:
         """A deploy changed the tool's class: what is recorded counts, and nothing is fired."""
         seen = (await self._ledger.records(self._given.call)).records.get(self._given.call)
         if seen and seen.st in {"done", "failed"} and seen.fp == self._given.fingerprint:
-            return CallResult.model_validate_json(seen.result)
+            return await recorded_result(self._ledger, seen.result)
         raise again(
             "class_changed",
             f"tool {self._tool.name!r} was {self._effect!r} when this run began, and is "
@@ -149,7 +151,7 @@ class _CallAttempt:
         if self._business:
             first = await self._first_asked(self._business)
             if first.verdict == "done":
-                return await self._complete(repeated(CallResult.model_validate_json(first.result)))
+                return await self._complete(await self._business.repeated(first.result))
             if first.verdict == "doubt":
                 return await self._doubt(f"an earlier call asked for the same: {first.why}")
             self._pulse.hold(self._business.renew)
@@ -180,6 +182,9 @@ class _CallAttempt:
             value = known.result if known else await self._run(fields, context)
         except asyncio.CancelledError:
             return await _to_the_end(self._interrupted())
+        except LedgerGap:  # of `read_result` alone: after a refill it is asked again
+            await self._position.release(maybe=False, count=False)
+            raise
         except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
             return await _to_the_end(self._raised(error))
         return await _to_the_end(self._returned(value))
@@ -187,17 +192,17 @@ class _CallAttempt:
     async def _returned(self, value: object) -> CallResult:
         # Apart: it runs the value's own code, on as much as the tool returned.
         try:
-            make = partial(to_content, value)
-            content = str(await run_apart(make, name=self._tool.name, timeout_s=_CONTENT_S))
-        except TimeoutError:
-            content = to_content(
-                f"The call is done. Its result took over {_CONTENT_S:g} s to show."
+            made = await run_apart(
+                lambda: _done(value, self._given.call), name=self._tool.name, timeout_s=_CONTENT_S
             )
-        return await self._complete(CallResult(status="done", content=content, took_s=self._took_s))
+        except TimeoutError:
+            made = _done(f"The call is done. Its result took over {_CONTENT_S:g} s to show.")
+        result = cast("CallResult", made).model_copy(update={"took_s": self._took_s})
+        return await self._complete(result)
 
     async def _run(self, fields: dict[str, Any], context: ToolContext) -> object:
         """Run the tool; a cancel gives an effect some grace to come to a definite end."""
-        running = asyncio.ensure_future(self._tool.run(fields, context))
+        running = asyncio.ensure_future(self._running(fields, context))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -207,6 +212,11 @@ class _CallAttempt:
                 return running.result()
             running.cancel()
             raise
+
+    def _running(self, fields: dict[str, Any], context: ToolContext) -> Coroutine[Any, Any, object]:
+        if self._tool is read_result:
+            return read_on(self._ledger, fields)
+        return self._tool.run(fields, context)
 
     async def _raised(self, error: Exception) -> CallResult:
         if self._effect == "read":
@@ -244,19 +254,21 @@ class _CallAttempt:
     async def _complete(self, result: CallResult) -> CallResult:
         if self._business and not result.first_call:
             await self._business.done(result)
+        if result.whole:
+            await keep_whole(self._ledger, result.whole_sha, result.whole)
         failpoint("f8")
-        told = await self._position.complete(result.model_dump_json())
+        told = await self._position.complete(result.record())
         failpoint("f9")
         failpoint("f10")
-        return _recorded(told, result)
+        return await self._recorded(told, result)
 
     async def _fail(self, content: str) -> CallResult:
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
-        told = await self._position.fail(result.model_dump_json())
+        told = await self._position.fail(result.record())
         if told is None and self._effect not in _ONE_REFUSAL_TELLS_ALL:
             # Only the ledger knows whether another attempt's request may still land.
             result = _in_doubt("refused; Redis cannot say whether an earlier request may land")
-        ended = _recorded(told, result)
+        ended = await self._recorded(told, result)
         if self._business:
             free = ended.status == "failed"
             await (self._business.free() if free else self._business.doubt(ended.why))
@@ -265,7 +277,17 @@ class _CallAttempt:
     async def _doubt(self, why: str) -> CallResult:
         if self._business:
             await self._business.doubt(why)
-        return _recorded(await self._position.doubt(why), _in_doubt(why))
+        return await self._recorded(await self._position.doubt(why), _in_doubt(why))
+
+    async def _recorded(self, told: Verdict | None, mine: CallResult) -> CallResult:
+        """What history is told, given what the ledger answered: first recorded wins."""
+        if told is None or told.verdict == "mismatch":
+            return mine.model_copy(update={"recorded": False})
+        if told.verdict == "doubt":
+            return _in_doubt(told.why or mine.why, told.at_ms)
+        if told.result == mine.record():
+            return mine
+        return await recorded_result(self._ledger, told.result)
 
     @property
     def _took_s(self) -> float:
@@ -294,13 +316,11 @@ def _words(error: Exception) -> str:
     return (said if isinstance(said, str) else type(error).__name__)[:300]
 
 
-def _recorded(told: Verdict | None, mine: CallResult) -> CallResult:
-    """What history is told, given what the ledger answered: first recorded wins."""
-    if told is None or told.verdict == "mismatch":
-        return mine.model_copy(update={"recorded": False})
-    if told.verdict == "doubt":
-        return _in_doubt(told.why or mine.why, told.at_ms)
-    return CallResult.model_validate_json(told.result)
+def _done(value: object, call: str = "") -> CallResult:
+    """Make the result of a call that is done, whatever it returned."""
+    shown = show(value, call)
+    sha = hashlib.sha256(shown.whole.encode()).hexdigest() if shown.whole else ""
+    return CallResult(status="done", content=shown.content, whole=shown.whole, whole_sha=sha)
 
 
 def _tool(services: Services, given: ToolInput) -> Tool[..., Any]:

@@ -13,8 +13,9 @@ from typing import Any, cast
 from onward import json_text
 from onward.errors import AppError, UsageError
 from onward.messages import EffectClass, Limits
-from onward.names import RESERVED_ACTIVITIES
+from onward.names import READ_RESULT, RESERVED_ACTIVITIES
 from onward.tools.decorator import NAME, Tool
+from onward.tools.read_result import read_result
 
 BUILT_IN = "onward.builtin:app"
 
@@ -63,13 +64,18 @@ class Agent:
         _refuse_settings(where, self.settings)
 
     @property
+    def offered(self) -> Sequence[Tool[..., Any]]:
+        """What Claude may call: its tools, and the one that reads on in their long results."""
+        return (*self.tools, read_result) if self.tools else ()
+
+    @property
     def effects(self) -> dict[str, EffectClass]:
-        """Effect class by tool name."""
-        return {tool.name: tool.effect for tool in self.tools}
+        """Effect class by name of what Claude may call."""
+        return {tool.name: tool.effect for tool in self.offered}
 
     def tool(self, name: str) -> Tool[..., Any] | None:
-        """Find a tool by name; None if the agent has none of that name (any more)."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+        """Find what Claude may call by name; None if there is none of that name (any more)."""
+        return next((tool for tool in self.offered if tool.name == name), None)
 
     def definition(self, model: str | None = None) -> str:
         """Write what stays fixed for a run: JSON text of a Messages API request without messages.
@@ -81,7 +87,7 @@ class Agent:
         if self.system:
             body["system"] = self.system
         if self.tools:
-            body["tools"] = [_definition(tool) for tool in self.tools]
+            body["tools"] = [_definition(tool) for tool in self.offered]
         return json_text.dumps(body | dict(self.settings))
 
 
@@ -199,7 +205,7 @@ def _refuse_tools(where: str, tools: Sequence[object]) -> None:
         if not isinstance(tool, Tool):
             raise AppError(f"{where} has {tool!r} as a tool; decorate the function with @tool")
         names.append(tool.name)
-        if tool.name in RESERVED_ACTIVITIES:
+        if tool.name in {*RESERVED_ACTIVITIES, READ_RESULT}:
             raise AppError(f"{where} has a tool {tool.name!r}, a name that Onward uses; rename it")
     doubled = _doubled(names)
     if doubled:

@@ -16,12 +16,12 @@ from typing import Literal
 from dotenv import dotenv_values
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from onward.errors import ConnectError, UsageError
+from onward.payload_store import data_converter
 from onward.settings import ENV_FILE, Settings
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "127.0.0.1:7233", "default"
@@ -82,7 +82,7 @@ async def connect(
     """Connect to Temporal, with the data converter that all of Onward uses.
 
     Args:
-        settings: ours; kept for callers that only have these.
+        settings: say where large payloads are kept.
         target: None: `configured_target()`, never a guessed local server.
         runtime: None: the Temporal client's default one.
 
@@ -91,7 +91,6 @@ async def connect(
         UsageError: Temporal's own settings are wrong.
 
     """
-    del settings  # the seam for what a later connection needs of ours, such as a payload codec
     target = target or configured_target()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -101,7 +100,7 @@ async def connect(
                 api_key=target.options.get("api_key"),
                 tls=target.options.get("tls"),
                 rpc_metadata=target.options.get("rpc_metadata", {}),
-                data_converter=pydantic_data_converter,
+                data_converter=data_converter(settings.payload_folder),
                 runtime=runtime,
             )
             await _check_namespace(client, target)

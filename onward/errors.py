@@ -9,6 +9,7 @@
      ├─ RedisFull              no room for a new run's records         -> printed, exit code 1
      ├─ NoSuchRun              no run of that id                       -> printed, exit code 4
      ├─ AppError               the user's app module is wrong          -> printed, exit code 2
+     ├─ PayloadError           a large payload's file is not to be had -> tried again
      └─ LedgerError
          ├─ LedgerGap          a record that history knows is missing  -> the workflow refills
          └─ LedgerUnreadable   a record written by a newer version     -> stops, nothing fired
@@ -51,6 +52,10 @@ class NoSuchRun(OnwardError):
 
 class AppError(OnwardError):
     """The app module cannot be imported, or what it defines is not valid."""
+
+
+class PayloadError(OnwardError):
+    """A payload too large for history cannot be written or read; see `onward/payload_store.py`."""
 
 
 class LedgerError(OnwardError):

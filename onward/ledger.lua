@@ -16,14 +16,17 @@
 --   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
 --   turn     step turn:str                        part of a restore: a turn without a record
 --   end      ttl_ms:int if_unset:flag
+--   keep     sha:hex whole:str                    a text that no look-up brings; `whole` does
+--   whole    sha:hex
 --   usage    step token usage:str (JSON)
 --   usages   step
 --   read     steps:str (JSON list; absent: the whole run)
 --   flag is '0' or '1'; sha is given where the result is too long to live in the hash.
 --
 -- Fields of the hash: `_ds` birth nonce, `_fence` the highest fence, `turn:<step>` the frozen user
--- turn, `u:<step>` usage by attempt, `b:<sha>` one per out-of-line result (its value is in the key
--- `onward:{R}:b:<sha>`: the same hash tag, so the same slot), and the records `s:<step>`, JSON of
+-- turn, `u:<step>` usage by attempt, `b:<sha>` one per out-of-line text (which is in the key
+-- `onward:{R}:b:<sha>`: the same hash tag, so the same slot), empty for a result, `whole` for a text
+-- that a result shows a part of, and the records `s:<step>`, JSON of
 --   v      version of this layout
 --   st     open     nobody works on it; `ms` says whether an earlier request may still land
 --          claimed  the attempt `own` may be sending its request right now
@@ -338,6 +341,15 @@ ops['end'] = function()
   return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end
 
+-- A copy: history has it too. So it may be refused where the server is full, unlike what ended.
+function ops.keep()
+  redis.call('SET', hash .. ':b:' .. given.sha, given.whole)
+  redis.call('HSET', hash, 'b:' .. given.sha, 'whole')
+  return answer('kept')
+end
+
+function ops.whole() return answer('read', nil, { whole = result_of({ ref = given.sha }) }) end
+
 local function usages()
   local raw = redis.call('HGET', hash, 'u:' .. given.step)
   return raw and cjson.decode(raw) or {}
@@ -352,14 +364,13 @@ end
 
 function ops.usages() return answer('read', nil, usages()) end
 
+local LOOKED_UP = { _ds = true, s = true, turn = true, b = true }
 function ops.read()
   local out = { 'verdict', 'read', '_inc', incarnation() }
   local function add(field, value)
-    if not value then return end
-    local blob = string.sub(field, 1, 2) == 'b:'
-    if blob then value = redis.call('GET', hash .. ':' .. field) end
-    local wanted = blob or field == '_ds' or string.match(field, '^s:') or string.match(field, '^turn:')
-    if value and wanted then out[#out + 1] = field; out[#out + 1] = value end
+    local kind = string.match(field, '^[^:]+')
+    if kind == 'b' then value = value == '' and redis.call('GET', hash .. ':' .. field) end
+    if value and LOOKED_UP[kind] then out[#out + 1] = field; out[#out + 1] = value end
   end
   if not given.steps then
     local all = redis.call('HGETALL', hash)
@@ -392,7 +403,7 @@ if op == 'end' then return run() end
 -- A full server refuses the first write of a script that needs memory. What would start something
 -- new may be refused (nothing was sent); what says how something ended must get in. PERSIST needs
 -- no memory, and after it the writes of the same call are let through.
-local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn'
+local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn' or op == 'keep'
 if not starts then persist() end
 local reply = run()
 if starts then persist() end

@@ -9,6 +9,8 @@ WORKFLOW = "agent"
 BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "resolve", "end"
 RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END})
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
+READ_RESULT = "read_result"
+"""The tool that every agent with tools has beside its own."""
 
 StopType = Literal[
     "app",

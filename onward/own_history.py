@@ -1,5 +1,6 @@
 """How each step and call of a run ended, as its own history tells: what the ledger should hold."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +25,18 @@ from onward.names import BEGIN, CALL_CLAUDE, RESERVED_ACTIVITIES, RESOLVE
 from onward.records import Ending
 from onward.transcript import BEGINNING, Turn
 
+Keep = Callable[[str, str], Awaitable[None]]
+"""Takes the whole text of a result, after its SHA-256."""
 
-async def read_history(client: Client, workflow_id: str, run_id: str) -> "Told":
-    """Read the history of one run. Raises `RPCError`, also where Temporal has forgotten it."""
-    told = Told(client)
+
+async def read_history(
+    client: Client, workflow_id: str, run_id: str, keep: Keep | None = None
+) -> "Told":
+    """Read the history of one run; each whole text goes to `keep` as it comes.
+
+    Raises `RPCError`, also where Temporal has forgotten the run, and `PayloadError`.
+    """
+    told = Told(client, keep)
     async for event in client.get_workflow_handle(
         workflow_id, run_id=run_id
     ).fetch_history_events():
@@ -38,8 +47,9 @@ async def read_history(client: Client, workflow_id: str, run_id: str) -> "Told":
 class Told:
     """What a history tells."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, keep: Keep | None = None) -> None:
         self._converter = client.data_converter
+        self._keep_whole = keep
         self._scheduled: dict[int, tuple[str, Any]] = {}
         self._results: dict[str, CallResult] = {}
         self.records: dict[str, Restored] = {}
@@ -77,9 +87,18 @@ class Told:
         elif isinstance(given, ClaudeInput):
             self._replied(given, await self._result(payloads, ClaudeReply))
         elif isinstance(given, ToolInput):
-            self._called(given, await self._result(payloads, CallResult))
+            result = await self._result(payloads, CallResult)
+            self._called(given, await self._without_whole(result))
         elif isinstance(given, ResolveInput):
-            self._settled(given, await self._result(payloads, Resolution))
+            told: Resolution = await self._result(payloads, Resolution)
+            result = None if told.result is None else await self._without_whole(told.result)
+            self._settled(given, result)
+
+    async def _without_whole(self, result: CallResult) -> CallResult:
+        # One by one: those of a whole run would fill the worker's memory.
+        if result.whole and self._keep_whole is not None:
+            await self._keep_whole(result.whole_sha, result.whole)
+        return result.model_copy(update={"whole": ""})
 
     async def _result(self, payloads: Payloads, kind: type) -> Any:
         return (await self._converter.decode_wrapper(payloads, [kind]))[0]
@@ -107,10 +126,10 @@ class Told:
         self._results[given.call] = result
         self._keep(given, _ended(given, result))
 
-    def _settled(self, given: ResolveInput, told: Resolution) -> None:
-        if told.result is not None:
-            self._results[given.call] = told.result
-            self._keep(given, _ended(given, told.result))
+    def _settled(self, given: ResolveInput, result: CallResult | None) -> None:
+        if result is not None:
+            self._results[given.call] = result
+            self._keep(given, _ended(given, result))
             return
         # It is tried again, so its last word is no end.
         self.records.pop(given.call, None)
@@ -132,7 +151,7 @@ class Told:
 
 def _ended(given: ToolInput | ResolveInput, result: CallResult) -> Restored:
     status: Ending = "done" if result.status == "done" else "failed"
-    text = result.model_dump_json()
+    text = result.record()
     return Restored(st=status, fp=given.fingerprint, cls=given.effect, result=text)
 
 
@@ -146,4 +165,4 @@ def _of_key(given: ToolInput | ResolveInput, position: str, record: Restored) ->
         return replace(record, fp=position)
     result = CallResult.model_validate_json(record.result)
     named = result.model_copy(update={"first_call": f"{given.run.workflow_id} {given.call}"})
-    return replace(record, fp=position, result=named.model_dump_json())
+    return replace(record, fp=position, result=named.record())

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     task_queue: Annotated[str, Field(min_length=1, max_length=200)] = TASK_QUEUE
     data_dir: Path = Path(".onward")
     """Where `worker.py --local` keeps its data and writes the addresses of its servers."""
+    payload_dir: Path | None = None
+    """Where payloads go that are too large for Temporal's history; all workers must share it.
+    None: `payloads` in `data_dir`."""
     takeover_s: Annotated[float, Field(ge=0.5, le=60)] = 1.5
     """Seconds without a sign of life after which another worker takes a step over."""
     deployment: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -46,6 +49,11 @@ class Settings(BaseSettings):
     """Work with a Redis that may drop records when it is full; a worker refuses it otherwise."""
     janitor_every_s: Annotated[float, Field(ge=1, le=86_400)] = 3600.0
     """Seconds between two looks at which runs have ended, so that their records may expire."""
+
+    @property
+    def payload_folder(self) -> Path:
+        """The folder of `payload_dir`; it may not exist yet."""
+        return self.payload_dir or self.data_dir / "payloads"
 
     @property
     def redis_is_configured(self) -> bool:

@@ -11,9 +11,9 @@ import pytest_asyncio
 from agent_runs import Bench, connected
 from crash_runs import CrashBench
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
+from onward.payload_store import data_converter
 from onward.testing.messages_api import ScriptedAPI
 from onward.testing.payments import PaymentsProcess, payments_service
 
@@ -53,9 +53,10 @@ async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[P
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def bench(temporal: TemporalServer, redis_url: str) -> AsyncGenerator[Bench]:
-    """Lay out what a test of whole runs needs."""
-    client = await Client.connect(temporal.address, data_converter=pydantic_data_converter)
+async def bench(temporal: TemporalServer, redis_url: str, tmp_path: Path) -> AsyncGenerator[Bench]:
+    """Lay out what a test of whole runs needs; large payloads are in `tmp_path / "payloads"`."""
+    converter = data_converter(tmp_path / "payloads")
+    client = await Client.connect(temporal.address, data_converter=converter)
     async with ScriptedAPI({}) as api, connected(redis_url) as redis:
         yield Bench(client, redis, api)
 

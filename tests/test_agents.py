@@ -11,6 +11,7 @@ from onward import Agent, App, Limits, ToolContext, tool
 from onward.agents import load_app
 from onward.builtin import lookup_order, refund
 from onward.errors import AppError, Rejected, UsageError
+from onward.tools.read_result import read_result
 
 
 @tool(effect="read")
@@ -39,7 +40,7 @@ def test_definition_is_a_request_without_messages() -> None:
         16000,
         "Be brief.",
     )
-    assert body["tools"] == [look.definition(), act.definition()]
+    assert body["tools"] == [look.definition(), act.definition(), read_result.definition()]
     assert body["thinking"] == {"type": "adaptive"}
     assert made.definition() == made.definition()
 
@@ -59,7 +60,7 @@ def test_agent_tells_its_tools_and_their_effects() -> None:
     made = agent(tools=[look, act])
     assert made.tool("act") is act
     assert made.tool("gone") is None
-    assert made.effects == {"look": "read", "act": "at_most_once"}
+    assert made.effects == {"look": "read", "act": "at_most_once", "read_result": "read"}
     assert made.limits == Limits()
 
 
@@ -82,6 +83,7 @@ def _reserved() -> Any:
         ({"tools": [look, look]}, "two tools named 'look'"),
         ({"tools": [lambda: 1]}, "decorate the function with @tool"),
         ({"tools": [_reserved()]}, "'begin', a name that Onward uses"),
+        ({"tools": [read_result]}, "'read_result', a name that Onward uses"),
         ({"limits": {"max_steps": 1}}, "onward.Limits"),
         ({"max_tokens": 0}, "max_tokens 0"),
         ({"max_tokens": True}, "max_tokens True"),
@@ -143,8 +145,13 @@ def test_empty_name_is_the_built_in_app() -> None:
         "glob": "read",
         "grep": "read",
         "bash": "at_most_once",
+        "read_result": "read",
     }
-    assert app.agent("support").effects == {"lookup_order": "read", "refund": "keyed"}
+    assert app.agent("support").effects == {
+        "lookup_order": "read",
+        "refund": "keyed",
+        "read_result": "read",
+    }
     for made in app.agents.values():
         json.loads(made.definition())
 

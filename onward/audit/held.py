@@ -31,7 +31,9 @@ async def read_held(redis: Redis, key: str) -> Held:
     # Not by the ledger's script: its look-ups make records stay that were to expire.
     commands: Any = redis
     fields = {_text(n): _text(value) for n, value in (await commands.hgetall(key)).items()}
-    blobs = await _blobs(commands, key, [n[2:] for n in fields if n.startswith("b:")])
+    # Marked otherwise are the texts of which a result shows a part.
+    results = [name[2:] for name, mark in fields.items() if name.startswith("b:") and not mark]
+    blobs = await _blobs(commands, key, results)
     records, broken = dict[str, Record](), dict[str, str]()
     for position, text in _of_steps(fields).items():
         try:

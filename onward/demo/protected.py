@@ -11,7 +11,6 @@ from typing import Any
 
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowHandle
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
 from onward.client import told
@@ -24,6 +23,7 @@ from onward.local_services import RedisServer, TemporalServer, redis_server, tem
 from onward.managed_process import ManagedProcess, ProcessFailed
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
+from onward.payload_store import data_converter
 from onward.testing.messages_api import read_journal
 from onward.testing.processes import WorkerProcess
 from onward.tools import workspace
@@ -120,8 +120,9 @@ async def run(stage: Stage, view: View, cleanup: AsyncExitStack) -> tuple[Eviden
 async def _begin(stage: Stage, cleanup: AsyncExitStack) -> AgentRun:
     temporal = await cleanup.enter_async_context(temporal_server(stage.folder / "data", ui=True))
     redis = await cleanup.enter_async_context(redis_server(stage.folder / "data"))
+    converter = data_converter(stage.folder / "data" / "payloads")
     client = await Client.connect(
-        temporal.address, namespace=temporal.namespace, data_converter=pydantic_data_converter
+        temporal.address, namespace=temporal.namespace, data_converter=converter
     )
     name = f"demo-{uuid.uuid4().hex[:8]}"
     request = RunRequest(

@@ -69,6 +69,10 @@ class CallResult(Wire):
     status: Literal["done", "failed", "in_doubt"]
     content: str
     """JSON text of a tool_result's `content`: a string or a list of blocks."""
+    whole: str = ""
+    """The result's whole text, where `content` shows only a part: for `read_result`."""
+    whole_sha: str = ""
+    """SHA-256 of `whole`; empty where `content` is all there is, or the rest was lost."""
     is_error: bool = False
     why: str = ""
     """Of a doubt: what makes the outcome unknown."""
@@ -80,3 +84,7 @@ class CallResult(Wire):
     """False: the ledger could not be told; history is the only record."""
     took_s: float = 0.0
     """Seconds that the attempt ran; waiting for servers and workers is not in it."""
+
+    def record(self) -> str:
+        """Return the JSON text for the ledger's record. `whole` is kept beside it, by its SHA."""
+        return self.model_dump_json(exclude={"whole"})

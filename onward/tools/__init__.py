@@ -4,7 +4,7 @@ from onward.tools.context import ToolContext
 from onward.tools.decorator import Tool, tool
 from onward.tools.exceptions import Meaning, meaning
 from onward.tools.inputs import check
-from onward.tools.results import error_content, to_content
+from onward.tools.results import error_content, show, to_content
 
 __all__ = [
     "Meaning",
@@ -13,6 +13,7 @@ __all__ = [
     "check",
     "error_content",
     "meaning",
+    "show",
     "to_content",
     "tool",
 ]

@@ -15,8 +15,8 @@ import pydantic
 import pydantic_core
 
 MAX_DEPTH = 40
-MAX_NODES = 30_000
-"""More values than this do not fit a bounded result anyway; walking them all would take time."""
+MAX_NODES = 1_000_000
+"""Walking more values than this would take many seconds."""
 
 _BAD_CHARACTERS = re.compile("[\ud800-\udfff\x00]")
 _ADDRESS = re.compile(r"( at)? 0x[0-9a-fA-F]{4,}")

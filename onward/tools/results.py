@@ -1,13 +1,15 @@
 """What a tool returned, or raised, as the content of a tool result that Claude's API accepts.
 
 Done once, where the tool ran: the bounded and cleaned form is what is recorded, so it never
-changes again. Nothing here raises, because at this point the effect has happened.
+changes again. What it leaves out is kept beside it as the result's whole text, for `read_result`.
+Nothing here raises, because at this point the effect has happened.
 """
 
 import base64
 import binascii
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from onward.errors import ToolOutcome
@@ -15,32 +17,50 @@ from onward.tools.plain import Plainer, clean, describe_bytes
 
 MAX_TEXT_BYTES = 64 * 1024
 """Of all text in one result, UTF-8."""
+MAX_WHOLE_BYTES = 16 * 1024 * 1024
+"""Of a result's whole text, UTF-8; beyond it the middle is gone for good."""
 MAX_ERROR_BYTES = 8 * 1024
 MAX_IMAGES_BYTES = 1_500_000
 """Of all images in one result, base64. The API takes 5 MB an image, Temporal 2 MiB a payload."""
 MAX_BLOCKS = 100
 
 _TAIL_PART = 4
+_NOTE_BYTES = 200
+"""Room for the note on what is left out."""
 _IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _NOTHING = "(The tool returned nothing.)"
 _EMPTY = "(The tool returned an empty result.)"
 _BLANK = "(The tool returned only whitespace.)"
 
 
-def to_content(value: object) -> str:
-    """Turn any value into the JSON text of a tool result's `content`; never raises.
+@dataclass(frozen=True)
+class Shown:
+    """What Claude is told of a value."""
+
+    content: str
+    """JSON text of a tool result's `content`."""
+    whole: str = ""
+    """The whole text, where the content says where to read on in it."""
+
+
+def show(value: object, call: str = "") -> Shown:
+    """Turn any value into a tool result's `content`, and what that leaves out; never raises.
 
     A string stays a string, a list of text and image blocks stays blocks, everything else becomes
     JSON text in a string. Text is cleaned of lone surrogates and NUL and bounded to 64 KiB, with a
-    note on how much was left out; images to 1.5 MB. Equal values give equal bytes, and the content
-    is never empty (the API would refuse it).
+    note on how much was left out, which for a result of `call` says how to read it; images to
+    1.5 MB. Equal values give equal bytes, and the content is never empty (the API would refuse it).
     """
     try:
-        return _dumps(_content(value))
+        return _shown(value, call)
     except BaseException as error:  # noqa: BLE001  (the value's own code runs here, and may do anything)
-        return _dumps(
-            f"[a value of type {type(value).__name__}, not shown: {type(error).__name__}]"
-        )
+        kind = type(value).__name__
+        return Shown(_dumps(f"[a value of type {kind}, not shown: {type(error).__name__}]"))
+
+
+def to_content(value: object) -> str:
+    """As `show`, without a way to read what is left out."""
+    return show(value).content
 
 
 def error_content(error: BaseException) -> str:
@@ -56,31 +76,46 @@ def error_content(error: BaseException) -> str:
         return _dumps(f"{type(error).__name__} (its message cannot be shown)")
 
 
-def bound(text: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
+def bound(text: str, max_bytes: int = MAX_TEXT_BYTES, call: str = "") -> str:
     """Keep the beginning and the end of a text that is longer than `max_bytes` of UTF-8."""
     data = text.encode("utf-8", "replace")
     if len(data) <= max_bytes:
         return text
-    room = max_bytes - len(_left_out(len(data), len(data)))
+    room = max_bytes - len(_left_out(len(data), len(data), call, len(data)))
     tail = room // _TAIL_PART
-    head = room - tail
-    note = _left_out(len(data) - room, len(data))
-    return f"{_cut(data[:head])}{note}{_cut(data[-tail:])}"
+    head = cut(data[: room - tail])
+    note = _left_out(len(data) - room, len(data), call, len(head.encode()))
+    return f"{head}{note}{cut(data[-tail:])}"
 
 
-def _content(value: object) -> str | list[dict[str, Any]]:
+def renamed(content: str, first: str, call: str) -> str:
+    """Say in a content made for call `first` that `call` has the rest, which was copied there."""
+    return content.replace(_dumps(_way(first))[1:-1], _dumps(_way(call))[1:-1])
+
+
+def cut(data: bytes) -> str:
+    """Return a piece of UTF-8 as text, without the halves of characters at its ends."""
+    return data.decode("utf-8", "ignore")
+
+
+def _shown(value: object, call: str) -> Shown:
+    if isinstance(value, list) and value and _are_blocks(cast("list[object]", value)):
+        return _show_blocks(cast("list[Mapping[str, Any]]", value), call)
+    whole = bound(_text(value), MAX_WHOLE_BYTES)
+    content = bound(whole, MAX_TEXT_BYTES, call)
+    return Shown(_dumps(content), whole if call and content != whole else "")
+
+
+def _text(value: object) -> str:
     if value is None:
         return _NOTHING
     if isinstance(value, str):
-        return _filled(bound(clean(value)))
+        return _filled(clean(value))
     if isinstance(value, bytes | bytearray | memoryview):
-        return _filled(bound(describe_bytes(bytes(cast("bytes", value)))))
-    items = cast("list[object]", value)
+        return _filled(describe_bytes(bytes(cast("bytes", value))))
     if isinstance(value, list) and not value:
         return _EMPTY
-    if isinstance(value, list) and _are_blocks(items):
-        return _blocks(cast("list[Mapping[str, Any]]", value))
-    return bound(_dumps(Plainer(MAX_TEXT_BYTES).plain(items)))
+    return _dumps(Plainer(MAX_WHOLE_BYTES).plain(cast("list[object]", value)))
 
 
 def _filled(text: str) -> str:
@@ -95,22 +130,61 @@ def _are_blocks(items: list[object]) -> bool:
     )
 
 
-def _blocks(items: list[Mapping[str, Any]]) -> str | list[dict[str, Any]]:
-    made: list[dict[str, Any]] = []
-    text_left, image_left = MAX_TEXT_BYTES, MAX_IMAGES_BYTES
-    for item in items[:MAX_BLOCKS]:
+def _show_blocks(items: list[Mapping[str, Any]], call: str) -> Shown:
+    parts = _parts(items)
+    texts = [part for part in parts if isinstance(part, str)]
+    whole = bound("\n".join(texts), MAX_WHOLE_BYTES)
+    total = len(whole.encode())
+    if total <= MAX_TEXT_BYTES and len(parts) <= MAX_BLOCKS:
+        return Shown(_dumps([_block(part) for part in parts] or _EMPTY))
+    made, shown = _first(parts)
+    note = _left_out(total - shown, total, call, shown).strip()
+    return Shown(_dumps([*made, _block(note)]), whole if call else "")
+
+
+def _parts(items: list[Mapping[str, Any]]) -> list[str | dict[str, Any]]:
+    """Turn each block into its text, or an image block as long as there is room for images."""
+    parts: list[str | dict[str, Any]] = []
+    image_left, text_left = MAX_IMAGES_BYTES, MAX_WHOLE_BYTES
+    for number, item in enumerate(items):
         source = _source_of(item)
-        if source is not None and len(source.get("data", "")) <= image_left:
-            image_left -= len(source.get("data", ""))
-            made.append({"type": "image", "source": source})
+        size = len(source.get("data", "")) if source else 0
+        if source is not None and size <= image_left and len(parts) < MAX_BLOCKS:
+            image_left -= size
+            parts.append({"type": "image", "source": source})
             continue
-        text = bound(_block_text(item, source), max(text_left, 0)) if text_left > 0 else ""
-        text_left -= len(text.encode())
+        text = _block_text(item, source)
+        text_left -= len(text)
         if text.strip():  # the API refuses an empty text block
-            made.append({"type": "text", "text": text})
-    if len(items) > MAX_BLOCKS or text_left <= 0:
-        made.append({"type": "text", "text": f"[some of {len(items)} blocks left out]"})
-    return made or _EMPTY
+            parts.append(text)
+        if text_left < 0:
+            parts.append(f"[{len(items) - number - 1} more blocks left out]")
+            break
+    return parts
+
+
+def _first(parts: list[str | dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """Return the first blocks that fit, and how many bytes of the joined texts they show."""
+    made: list[dict[str, Any]] = []
+    shown, room = 0, MAX_TEXT_BYTES - _NOTE_BYTES
+    for part in parts[:MAX_BLOCKS]:
+        if isinstance(part, dict):
+            made.append(part)
+            continue
+        data = part.encode()
+        text = cut(data[: max(room - shown, 0)])
+        if text.strip():
+            made.append(_block(text))
+        shown += len(text.encode())
+        if len(text) < len(part):
+            room = shown  # the texts after it are not shown either, its images are
+        else:
+            shown += 1
+    return made, shown
+
+
+def _block(part: str | dict[str, Any]) -> dict[str, Any]:
+    return {"type": "text", "text": part} if isinstance(part, str) else part
 
 
 def _block_text(item: Mapping[str, Any], source: Mapping[str, str] | None) -> str:
@@ -118,7 +192,7 @@ def _block_text(item: Mapping[str, Any], source: Mapping[str, str] | None) -> st
         kind, size = source.get("media_type", "image"), len(source.get("data", ""))
         return f"[{kind} of {size} bytes in base64 left out; {MAX_IMAGES_BYTES} fit one result]"
     text = _text_of(item)
-    return _dumps(Plainer(MAX_TEXT_BYTES).plain(item)) if text is None else clean(text)
+    return _dumps(Plainer(MAX_WHOLE_BYTES).plain(item)) if text is None else clean(text)
 
 
 def _text_of(item: Mapping[str, Any]) -> str | None:
@@ -176,13 +250,13 @@ def _answer(error: BaseException) -> list[str]:
     return [f"The server answered: {bound(body, MAX_ERROR_BYTES // 2)}"] if body else []
 
 
-def _left_out(left: int, total: int) -> str:
-    return f"\n[{left} of {total} bytes left out here]\n"
+def _left_out(left: int, total: int, call: str = "", offset: int = 0) -> str:
+    way = f"; {_way(call)}{offset}) shows them" if call else ""
+    return f"\n[{left} of {total} bytes left out here{way}]\n"
 
 
-def _cut(data: bytes) -> str:
-    # A cut inside a character leaves bytes that are none.
-    return data.decode("utf-8", "ignore")
+def _way(call: str) -> str:
+    return f'read_result(call="{call}", offset='
 
 
 def _dumps(value: Any) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from onward.connection import quiet_runtime
 from onward.local_services import redis_server, temporal_server
 from onward.local_services.temporal import NAMESPACE
+from onward.payload_store import data_converter
 from onward.testing.crash_test import worker_main
 from onward.testing.crash_test.names import APP, RECORDING_ENV, TOOL_ENV
 from onward.testing.crash_test.subject import Subject
@@ -34,7 +34,7 @@ class Servers:
     redis_url: str
     api: ScriptedAPI
     folder: Path
-    """For logs and recordings."""
+    """For logs, recordings and large payloads."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Workplace:
             TOOL_ENV: self.subject.spec,
             "ONWARD_REDIS_URL": self.servers.redis_url,
             "ONWARD_TASK_QUEUE": self.queue,
+            "ONWARD_PAYLOAD_DIR": str(payload_folder(self.servers.folder)),
             "ONWARD_TAKEOVER_S": str(TAKEOVER_S),
             "ANTHROPIC_BASE_URL": self.servers.api.url,
             "ANTHROPIC_API_KEY": "crashtest",
@@ -83,6 +84,11 @@ class Workplace:
         }
 
 
+def payload_folder(folder: Path) -> Path:
+    """Where the payloads of a crash test are: nothing may be left in the user's folder."""
+    return folder / "payloads"
+
+
 @asynccontextmanager
 async def servers() -> AsyncGenerator[Servers]:
     """Start the embedded servers and Claude's side; at the end everything is gone."""
@@ -92,6 +98,8 @@ async def servers() -> AsyncGenerator[Servers]:
         redis = await stack.enter_async_context(redis_server(None))
         api = await stack.enter_async_context(ScriptedAPI({}))
         client = await Client.connect(
-            temporal.address, data_converter=pydantic_data_converter, runtime=quiet_runtime()
+            temporal.address,
+            data_converter=data_converter(payload_folder(folder)),
+            runtime=quiet_runtime(),
         )
         yield Servers(client, temporal.address, redis.url, api, folder)
