@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
@@ -177,11 +176,15 @@ class Run:
 
     async def reset_to_first_task(self) -> "Run":
         """Reset the run to its beginning, as `temporal workflow reset` does."""
-        first = next(
+        return await self.reset_to_task(0)
+
+    async def reset_to_task(self, number: int) -> "Run":
+        """Reset the run to a workflow task that it finished, counted from 0."""
+        finished = [
             event.event_id
             for event in (await self.history()).events
             if event.HasField("workflow_task_completed_event_attributes")
-        )
+        ]
         client = self.bench.temporal
         reset = await client.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
@@ -191,7 +194,7 @@ class Run:
                 ),
                 reason="test",
                 request_id=uuid.uuid4().hex,
-                workflow_task_finish_event_id=first,
+                workflow_task_finish_event_id=finished[number],
             )
         )
         handle: WorkflowHandle[Any, RunResult] = client.get_workflow_handle(
@@ -226,7 +229,8 @@ class Run:
 
     async def replay(self) -> None:
         """Replay the history from its beginning."""
-        replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
+        converter = self.bench.temporal.data_converter
+        replayer = Replayer(workflows=[AgentWorkflow], data_converter=converter)
         await replayer.replay_workflow(await self.history())
 
 

@@ -15,7 +15,7 @@ from onward.records import Record, Restored
 from onward.transcript import BEGINNING
 
 _SETTLED = frozenset({"done", "failed"})
-_IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "not ended"}
+_IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "open, never ended"}
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,20 @@ def _only_in_ledger(
 ) -> Iterator[Difference]:
     """Find effects of which the history of the ended run does not know how they ended."""
     for position, record in held.records.items():
-        if position in told.records or record.cls == "read" or record.st == "open":
+        if position in told.records or record.cls == "read" or not _may_have_happened(record):
             continue
         story = stories.get(position)
         doubted = story is not None and story.failure
-        if not (doubted and record.st == "doubt"):
-            history = "in doubt" if doubted else "no end"
-            yield Difference(position, "state", history, _state(record.st))
+        if not (doubted and record.st in {"doubt", "open"}):
+            yield Difference(
+                position, "state", "in doubt" if doubted else "no end", _state(record.st)
+            )
+
+
+def _may_have_happened(record: Record) -> bool:
+    # What a business key stands for is told by the call that acted on it; one that is open is free.
+    is_call = not record.fp.startswith("k:")
+    return record.st != "open" or (is_call and record.may_have_sent)
 
 
 def _state(state: str) -> str:

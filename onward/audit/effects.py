@@ -1,5 +1,6 @@
 """One row for each call: what history and the ledger together know of it."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from onward.records import Record, Restored
 Outcome = Literal["done", "failed", "in doubt", "denied", "not run", "under way", "waiting"]
 _ENDINGS: dict[str, Outcome] = {"done": "done", "failed": "failed", "doubt": "in doubt"}
 _LONGEST_WHY = 300
+_CALL = re.compile(r"\d+(\.r\d+)?\.\d+")
+"""`12.1` or `12.r1.1`; a step has no number after its last dot, a business key begins with `k:`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Effect:
     decisions: tuple[Decision, ...]
     scheduled: datetime | None
     first_claim: datetime | None
+    """Of the claims that count."""
     ended: datetime | None
     outcome: Outcome
     why: str
@@ -83,10 +87,13 @@ def _place(call: str) -> list[tuple[bool, int]]:
 
 def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     """Find calls that this history does not know: of an earlier branch, or not told to it yet."""
+    lone = {call: _unknown(call, record) for call, record in sources.records.items()}
     asked = {call.call: call for call in _replied(sources.records.values())}
-    named = {call: record for call, record in sources.records.items() if _is_call(call)}
-    lone = {call: _unknown(call, record) for call, record in named.items()}
-    return {call: CallStory(prepared, None) for call, prepared in {**lone, **asked}.items()}
+    return {
+        call: CallStory(prepared, None)
+        for call, prepared in {**lone, **asked}.items()
+        if _CALL.fullmatch(call)
+    }
 
 
 def _replied(records: Iterable[Record]) -> Iterable[PreparedCall]:
@@ -96,11 +103,6 @@ def _replied(records: Iterable[Record]) -> Iterable[PreparedCall]:
                 yield from ClaudeReply.model_validate_json(record.result).calls
             except ValidationError:  # another record: the run's beginning, a call that reads
                 continue
-
-
-def _is_call(position: str) -> bool:
-    """A call is `12.1` or `12.r1.1`; a step has no number after the dot, a business key a `k:`."""
-    return position[0].isdigit() and position.rpartition(".")[2].isdigit() and "." in position
 
 
 def _unknown(call: str, record: Record) -> PreparedCall:

@@ -69,7 +69,7 @@ def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
 def _tried(effect: Effect) -> Iterator[str]:
     if effect.claims is not None:
         yield f"{count(effect.claims, 'claim')} in the ledger"
-    if effect.attempts is not None:
+    if effect.attempts:
         yield f"{count(effect.attempts, 'attempt')} by Temporal"
 
 

@@ -1,0 +1,384 @@
+"""`starter.py audit`: what became of every effect, and whether ledger and history agree."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from agent_double import Cli
+from agent_runs import Bench, Run, app_of, connected, says, uses
+from people import say, say_in_time, waiting
+from redis import Redis as BlockingRedis
+
+from onward import Rejected, tool
+from onward.identity import fingerprint, idempotency_key, run_key
+from onward.local_services import RedisServer, TemporalServer
+from onward.testing import wait_until
+
+SHORT_S = 0.5
+
+
+@tool(effect="keyed", ask=lambda call: call["cents"] > 50)
+async def refund(cents: int) -> str:
+    """Refund."""
+    if cents == 13:
+        raise Rejected("no such order")
+    return f"refunded {cents}"
+
+
+@tool(effect="keyed", key_from=lambda call: str(call["order"]))
+async def ship(order: str) -> str:
+    """Ship."""
+    return f"shipped {order}"
+
+
+class Payout:
+    """A payment whose outcome is not known the first time."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+        @tool(moves_money=True, timeout_s=SHORT_S)
+        async def pay_out(to: str) -> str:
+            """Pay out."""
+            self.sent += 1
+            if to == "bob" or self.sent == 1:
+                raise httpx2.ReadTimeout("no answer")
+            return f"paid {to}"
+
+        self.tool = pay_out
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    servers: None,  # noqa: ARG001  (sets where they are)
+    tmp_path: Path,
+) -> Cli:
+    """Run commands in an empty folder, on the test's servers."""
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)
+
+
+@pytest.fixture
+def servers(
+    monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, redis_url: str, bench: Bench
+) -> None:
+    """Tell commands where the test's servers are."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+
+
+async def of_every_kind(bench: Bench) -> Run:
+    """Run calls that end in every way; people have a word in four of them."""
+    bench.takeover_s = 1.0
+    async with bench.worker(app_of(refund, ship, Payout().tool, look)):
+        run = await bench.start(
+            uses(
+                ("refund", {"cents": 5}),
+                ("refund", {"cents": 13}),
+                ("look", {}),
+                ("refund", {"cents": 60}),
+                ("refund", {"cents": 70}),
+                ("refund", {"cents": "x"}),
+                ("ship", {"order": "A-1"}),
+                ("ship", {"order": "A-1"}),
+                ("pay_out", {"to": "ann"}),
+                ("pay_out", {"to": "bob"}),
+            ),
+            says(),
+        )
+        await waiting(run, 2)
+        await say(run, "deny", "1.5", why="too much")
+        await say(run, "approve", "1.4")
+        await waiting(run)
+        await say_in_time(run, "1.9", "retry")
+        await waiting(run)
+        await say(run, "resolve", "1.10", outcome="done", note="on the statement")
+        await run.ended()
+    return run
+
+
+def by_call(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["call"]: row for row in document["effects"]}
+
+
+async def change(bench: Bench, run: Run, step: str, **fields: Any) -> str:
+    """Change fields of a record in Redis behind everybody's back; returns the text before."""
+    redis: Any = bench.redis
+    key, name = bench.ledger(run).key, f"s:{step}"
+    before = (await redis.hget(key, name)).decode()
+    await redis.hset(key, name, json.dumps(json.loads(before) | fields))
+    return str(before)
+
+
+async def put_back(bench: Bench, run: Run, step: str, text: str) -> None:
+    redis: Any = bench.redis
+    await redis.hset(bench.ledger(run).key, f"s:{step}", text)
+
+
+async def test_every_effect_is_accounted_for(cli: Cli, bench: Bench) -> None:
+    """Call by call it says what was asked under which key, who decided, and what came of it.
+
+    What was tampered with or lost in Redis is found, entry by entry.
+    """
+    run = await of_every_kind(bench)
+    ran = await cli("audit", run.name, "--verify", "--json")
+    assert (ran.code, ran.json["verified"], ran.json["differences"]) == (0, True, [])
+    assert (ran.json["unknown"], ran.json["compared"]) == ([], 12)
+    check_outcomes(by_call(ran.json))
+    check_row(by_call(ran.json)["1.1"], run)
+    check_people(by_call(ran.json))
+    assert "1.3" in by_call((await cli("audit", run.name, "--all", "--json")).json)
+    await check_text(cli, run)
+    await check_tampering(cli, bench, run)
+    await check_loss(cli, bench, run)
+
+
+def check_outcomes(rows: dict[str, dict[str, Any]]) -> None:
+    found = {call: row["outcome"] for call, row in rows.items()}
+    assert found == {
+        "1.1": "done",
+        "1.2": "failed",
+        "1.4": "done",
+        "1.5": "denied",
+        "1.6": "not run",
+        "1.7": "done",
+        "1.8": "done",
+        "1.9": "done",
+        "1.10": "done",
+    }
+    assert list(rows) == list(found)
+    assert "no such order" in rows["1.2"]["why"]
+    assert rows["1.8"]["first_call"].endswith(" 1.7")
+    assert rows["1.8"]["key"] == rows["1.7"]["key"]
+
+
+def check_row(row: dict[str, Any], run: Run) -> None:
+    fp = fingerprint("refund", '{"cents": 5}')
+    whole = run_key(run.name, run.handle.first_execution_run_id or "")
+    assert (row["tool"], row["class"], row["fingerprint"]) == ("refund", "keyed", fp)
+    assert row["key"] == idempotency_key("default", whole, "1.1", fp)
+    assert (row["claims"], row["attempts"], row["recorded"]) == (1, 1, True)
+    assert row["known_by"] == ["history", "ledger"]
+    assert row["scheduled_at"] <= row["first_claim_at"][:23] + "999" <= row["ended_at"] + "~"
+
+
+def check_people(rows: dict[str, dict[str, Any]]) -> None:
+    said = {
+        call: [(each["what"], each["by_as_claimed"], each["said"]) for each in row["decisions"]]
+        for call, row in rows.items()
+        if row["decisions"]
+    }
+    assert said == {
+        "1.4": [("approved", "ann@desk", "")],
+        "1.5": [("denied", "ann@desk", "too much")],
+        "1.9": [("resolved", "ann@desk", "retry")],
+        "1.10": [("resolved", "ann@desk", "done: on the statement")],
+    }
+
+
+async def check_text(cli: Cli, run: Run) -> None:
+    shown = (await cli("audit", run.name, "--verify")).out
+    assert "by ann@desk, as their client claimed: too much" in shown
+    assert "not done again: first done by" in shown
+    assert "9 effects of run" in shown
+    assert "verified: 12 records" in shown
+
+
+async def check_tampering(cli: Cli, bench: Bench, run: Run) -> None:
+    """Each kind of change is told with both values."""
+    forged = json.dumps({"status": "done", "content": '"refunded 500"'})
+    changes: list[tuple[str, dict[str, Any], str]] = [
+        ("1.1", {"res": forged}, "result"),
+        ("1.2", {"st": "done"}, "state"),
+        ("1.4", {"fp": "0" * 64}, "fingerprint"),
+        ("1.9", {"cls": "keyed"}, "class"),
+        ("1.7", {"v": 99}, "record"),
+        ("1.10", {"res": "no result"}, "result"),
+        ("1", {"res": "{}"}, "result"),
+    ]
+    before = {step: await change(bench, run, step, **fields) for step, fields, _ in changes}
+    ran = await cli("audit", run.name, "--verify", "--json")
+    found = {each["position"]: each["what"] for each in ran.json["differences"]}
+    assert (ran.code, ran.json["verified"]) == (1, False)
+    assert found == {step: what for step, _, what in changes}
+    assert all(each["history"] and each["ledger"] for each in ran.json["differences"])
+    assert "differs: 1.2: the state differs" in (await cli("audit", run.name, "--verify")).out
+    for step, text in before.items():
+        await put_back(bench, run, step, text)
+
+
+async def check_loss(cli: Cli, bench: Bench, run: Run) -> None:
+    """A lost record does not agree; nor do all of them, and then history alone tells the rest."""
+    redis: Any = bench.redis
+    key = bench.ledger(run).key
+    assert await redis.pttl(key) > 0, "looking made records stay that were to expire"
+    await redis.hdel(key, "s:1.4")
+    lost = await cli("audit", run.name, "--verify", "--json")
+    assert [(each["position"], each["ledger"]) for each in lost.json["differences"]] == [
+        ("1.4", "lost it")
+    ]
+    await redis.delete(key)
+    wiped = await cli("audit", run.name, "--verify", "--json")
+    assert (wiped.code, wiped.json["verified"], len(wiped.json["differences"])) == (1, False, 12)
+    assert "holds no record of this run" in wiped.json["unknown"][0]
+    rows = by_call(wiped.json)
+    check_outcomes(rows)
+    check_people(rows)
+    assert {(row["claims"], row["first_claim_at"]) for row in rows.values()} == {(None, None)}
+
+
+async def test_a_run_that_goes_on_is_told_as_it_stands(
+    cli: Cli, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits and what is in doubt is said without a worker; without Redis, what is not known.
+
+    A run that was cut off claims no end that nobody saw.
+    """
+    async with bench.worker(app_of(refund, Payout().tool)):
+        run = await bench.start(
+            uses(("pay_out", {"to": "ann"}), ("refund", {"cents": 60}), ("refund", {"cents": 5})),
+            says(),
+        )
+        await waiting(run, 2)
+    ran = await cli("audit", run.name, "--verify", "--json")
+    rows = by_call(ran.json)
+    assert (ran.code, ran.json["verified"]) == (0, True)
+    assert [row["outcome"] for row in rows.values()] == ["in doubt", "waiting", "waiting"]
+    assert "ReadTimeout" in rows["1.1"]["why"]
+    assert "approval" in rows["1.2"]["why"]
+    await run.handle.terminate()
+    ended = by_call((await cli("audit", run.name, "--json")).json)
+    assert [row["outcome"] for row in ended.values()] == ["in doubt", "not run", "not run"]
+    monkeypatch.setenv("ONWARD_REDIS_URL", "redis://127.0.0.1:1/0")
+    away = await cli("audit", run.name, "--verify", "--json")
+    assert (away.code, away.json["verified"]) == (3, None)
+    assert "cannot be asked" in away.json["unknown"][0]
+    assert by_call(away.json)["1.1"]["outcome"] == "in doubt"
+    assert (await cli("audit", run.name)).code == 0
+    assert (await cli("audit", "no-such-run")).code == 4
+
+
+@asynccontextmanager
+async def at_work(bench: Bench) -> AsyncGenerator[Run]:
+    """A run whose call is tried again and again."""
+
+    @tool(effect="keyed")
+    async def act() -> str:
+        """Act."""
+        raise httpx2.ReadTimeout("no answer")
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {})), says())
+
+        async def failing() -> bool:
+            return "no known outcome" in await run.failing_activity()
+
+        await wait_until(failing, 20, what="a first failed attempt")
+        yield run
+        await run.handle.terminate()
+
+
+async def test_what_is_under_way_is_no_difference(cli: Cli, bench: Bench) -> None:
+    """While a call is tried again the ledger is ahead; once the run was cut off, it is in doubt."""
+    async with at_work(bench) as run:
+        ran = await cli("audit", run.name, "--verify", "--json")
+        (row,) = ran.json["effects"]
+        assert (ran.code, row["outcome"], ran.json["differences"]) == (0, "under way", [])
+        assert row["attempts"] >= 1
+        assert "no known outcome" in row["why"]
+    cut = await cli("audit", run.name, "--verify", "--json")
+    (row,) = cut.json["effects"]
+    assert [each["position"] for each in cut.json["differences"]] == ["1.1"]
+    assert (row["outcome"], row["why"]) == ("in doubt", "the run ended while it was under way")
+
+
+async def test_what_only_one_side_knows_is_told(cli: Cli, bench: Bench, redis_url: str) -> None:
+    """An end that the ledger was not told, a result that it lost, a call that history never had."""
+    begun: list[Run] = []
+
+    @tool(effect="keyed")
+    def unheard() -> str:
+        """Act, while another branch's record takes the place of this call's."""
+        with BlockingRedis.from_url(redis_url) as redis:  # pyright: ignore[reportUnknownMemberType]
+            key, other = bench.ledger(begun[0]).key, {"fp": "0" * 64}
+            mine: Any = redis.hget(key, "s:1.1")
+            redis.hset(key, "s:1.1", json.dumps(json.loads(mine) | other))
+        return "done"
+
+    @tool(effect="keyed")
+    async def long() -> str:
+        """Return more than a record holds."""
+        return "x" * 70_000
+
+    async with bench.worker(app_of(unheard, long, refund)):
+        calls = uses(("unheard", {}), ("long", {}), ("refund", {"cents": 5}), delay_s=0.2)
+        begun.append(run := await bench.start(calls, says()))
+        await run.ended()
+    redis: Any = bench.redis
+    key = bench.ledger(run).key
+    kept_apart = [f"{key}:{name.decode()}" for name in await redis.hkeys(key)]
+    assert await redis.delete(*kept_apart) > 0
+    await redis.hset(key, "s:7.1", await redis.hget(key, "s:1.3"))
+    ran = await cli("audit", run.name, "--verify", "--json")
+    found = {(each["position"], each["what"]) for each in ran.json["differences"]}
+    assert found >= {("1.2", "record"), ("7.1", "state")}
+    rows = by_call(ran.json)
+    assert (rows["1.1"]["recorded"], rows["1.1"]["outcome"]) == (False, "done")
+    assert (rows["7.1"]["known_by"], rows["7.1"]["outcome"]) == (["ledger"], "done")
+    shown = (await cli("audit", run.name)).out
+    assert "the ledger could not be told of its end" in shown
+    assert "only the ledger knows it" in shown
+
+
+async def test_a_rebuilt_ledger_agrees_but_has_forgotten(
+    cli: Cli, bench: Bench, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a wipe and a refill the records agree with history, and it is said what they lack."""
+    monkeypatch.setenv("ONWARD_REDIS_URL", own_redis.url)
+    async with connected(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(refund)):
+            calls = (uses(("refund", {"cents": 5})), uses(("refund", {"cents": 60})), says())
+            run = await bench.start(*calls)
+            await waiting(run)
+            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
+            await say(run, "approve", "2.1")
+            await run.ended()
+    ran = await cli("audit", run.name, "--verify", "--json")
+    first, second = ran.json["effects"]
+    assert (ran.code, ran.json["verified"]) == (0, True)
+    assert (first["claims"], second["claims"]) == (None, 1)
+    assert "lost this run's records at least once" in ran.json["unknown"][0]
+    assert "not known of: 1.1" in ran.json["unknown"][1]
+
+
+async def test_a_reset_run_tells_both_branches(cli: Cli, bench: Bench) -> None:
+    """What people had said before is in the new history too; what is not, is said."""
+    async with bench.worker(app_of(refund)):
+        run = await bench.start(uses(("refund", {"cents": 60})), says())
+        await waiting(run)
+        await say(run, "approve", "1.1")
+        await run.ended()
+        again = await run.reset_to_task(3)
+        await again.ended()
+    assert "workflow_execution_update_admitted_event_attributes" in {
+        event.WhichOneof("attributes") for event in (await again.history()).events
+    }
+    ran = await cli("audit", run.name, "--verify", "--json")
+    (row,) = ran.json["effects"]
+    assert (ran.code, row["outcome"], row["claims"]) == (0, "done", 1)
+    assert [each["by_as_claimed"] for each in row["decisions"]] == ["ann@desk"]
+    assert f"what run {run.handle.first_execution_run_id} did" in ran.json["unknown"][-1]
