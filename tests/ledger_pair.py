@@ -47,7 +47,9 @@ class Pair:
         self.cls: EffectClass = "read" if claude else self.random.choice(_CLASSES)
         self.model = Protocol(self.cls, strict=self._chance(0.5), claude=claude)
         self.lineage = self._chance(0.25)
-        self.other_cls = self.random.choice(_CLASSES) if self._chance(0.5) else self.cls
+        self.other_cls: EffectClass = (
+            self.random.choice(_CLASSES) if self._chance(0.5) else self.cls
+        )
         """Of the tool in another release, which runs beside this one."""
         story.ledger = onward.ledger.Ledger(story.redis, story.run, strict=self.model.strict)
         self.witnesses = [story.witness, Witness(nonce="", inc="", run_id="")]
@@ -245,7 +247,8 @@ class Pair:
 
     def _cls(self) -> EffectClass:
         """Pick the release that asks; of Claude's steps the class never changes."""
-        return self.cls if self.model.claude else self.random.choice([self.cls, self.other_cls])
+        other = not self.model.claude and self._chance(0.5)
+        return self.other_cls if other else self.cls
 
     def _model(self, cls: EffectClass) -> Protocol:
         return replace(self.model, cls=cls)

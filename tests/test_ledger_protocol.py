@@ -65,7 +65,7 @@ async def _sequences(server: RedisServer, seeds: Iterable[int]) -> Counter[str]:
     return seen
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 async def test_the_script_does_what_the_table_says(server: RedisServer) -> None:
     """20,000 random operations, faults among them: same answers and records as the model."""
     assert SEQUENCES * OPS_IN_A_SEQUENCE >= 20_000
