@@ -206,7 +206,8 @@ async def check_tampering(cli: Cli, bench: Bench, run: Run) -> None:
         ("1.4", {"fp": "0" * 64}, "fingerprint"),
         ("1.9", {"cls": "keyed"}, "class"),
         ("1.7", {"v": 99}, "record"),
-        ("1.10", {"res": "no result"}, "result"),
+        ("1.10", {"by": "eve@desk"}, "name of who resolved it"),
+        ("2", {"res": "no result"}, "result"),
         ("1", {"res": "{}"}, "result"),
     ]
     before = {step: await change(bench, run, step, **fields) for step, fields, _ in changes}

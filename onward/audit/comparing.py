@@ -42,7 +42,9 @@ def differences(
     found = list(_wrong_keys(stories))
     for position, end in told.records.items():
         found += _of_record(position, end, held, steps=told.turns, closed=closed)
-    return found + (list(_only_in_ledger(told, stories, held)) if closed else [])
+    if closed:
+        found += [*_only_in_ledger(told, stories, held), *_wrong_names(stories, held)]
+    return found
 
 
 def _wrong_keys(stories: Mapping[str, CallStory]) -> Iterator[Difference]:
@@ -53,7 +55,7 @@ def _wrong_keys(stories: Mapping[str, CallStory]) -> Iterator[Difference]:
         prepared = story.prepared
         key = downstream_key(story.run, call, prepared.fingerprint, prepared.business)
         if key != prepared.key:
-            yield Difference(call, "idempotency key", prepared.key, f"(derived anew) {key}")
+            yield Difference(call, "idempotency key", prepared.key, f"by its rule {key}")
 
 
 def _of_record(
@@ -130,6 +132,15 @@ def _only_in_ledger(
             yield Difference(
                 position, "state", "in doubt" if doubted else "no end", _state(record.st)
             )
+
+
+def _wrong_names(stories: Mapping[str, CallStory], held: Held) -> Iterator[Difference]:
+    """Find doubts that somebody else settled than history says. What was rebuilt has no name."""
+    for call, story in stories.items():
+        record = held.records.get(call)
+        settlers = {each.by for each in story.decisions if each.what == "resolved"}
+        if record and record.by and record.by not in settlers:
+            yield Difference(call, "name of who resolved it", ", ".join(settlers), record.by)
 
 
 def _may_have_happened(record: Record) -> bool:

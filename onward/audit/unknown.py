@@ -26,7 +26,8 @@ def not_known(timeline: Timeline, held: Held | str, effects: Sequence[Effect]) -
 
 
 def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> Iterator[str]:
-    if len(timeline.nonces) > 1 or held.nonce not in timeline.nonces:
+    # A run that has just begun has no nonce in history yet.
+    if timeline.nonces not in ([], [held.nonce]):
         yield (
             "Redis lost this run's records at least once; what it holds from before was rebuilt "
             "from history, which does not say which attempts had claimed a call, nor when."
