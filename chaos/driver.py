@@ -57,7 +57,7 @@ async def run(options: Options, output: Output) -> int:
     """Let chaos loose; returns 0 where the audit holds, else 1."""
     folder = _folder(options.out)
     guard()  # whatever happens to us, our processes end
-    # A client that is killed in the middle of an answer is an error only to the server that gives it.
+    # That a client was killed in the middle of an answer is an error to the server that gives it.
     logging.basicConfig(filename=folder / "chaos.log")
     output.note("starting servers and workers")
     async with arena(folder, workers=options.workers, forgetful=options.forgetful) as here:
