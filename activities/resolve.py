@@ -1,5 +1,6 @@
 """Settle a call in doubt, as a person found out that it ended."""
 
+import time
 from typing import Literal
 
 from temporalio import activity
@@ -42,7 +43,7 @@ class ResolveActivity:
             at_ms=given.at_ms,
             to=given.outcome,
             result="" if given.outcome == "retry" else said.model_dump_json(),
-            quarantine_ms=given.quarantine_ms,
+            quarantine_ms=given.quarantine_ms + _under_way_ms(given),
             by=given.by,
         )
         verdict = _settled_to(given, told)
@@ -51,6 +52,11 @@ class ResolveActivity:
             business = BusinessRecord(self._services, given, given.business)
             await business.settled("retry" if verdict == "open" else verdict, result or said)
         return Resolution(verdict=verdict, result=result)
+
+
+def _under_way_ms(given: ResolveInput) -> int:
+    # Redis may have been away meanwhile. What landed since the person looked, they have not seen.
+    return max(0, int(time.time() * 1000) - given.said_ms)
 
 
 def _settled_to(given: ResolveInput, told: Resolved) -> Literal["done", "failed", "open"]:

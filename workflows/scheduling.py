@@ -139,6 +139,7 @@ async def resolve(state: RunState, doubt: Doubt, said: m.Resolve) -> m.Resolutio
         by=said.by,
         # What an attempt sent lands while it runs; what a lost one sends, while its lease lasts.
         quarantine_ms=int((call.timeout_s + takeover_s) * 1000),
+        said_ms=int(workflow.now().timestamp() * 1000),
         business=call.business,
         witness=doubt.witness,
         takeover_s=takeover_s,

@@ -70,6 +70,8 @@ class ResolveInput(Wire):
     by: str = ""
     quarantine_ms: int
     """How long after the doubt a request that was sent before may still land."""
+    said_ms: int
+    """When the person spoke: by then the quarantine must have been over."""
     business: BusinessKey | None = None
     witness: Witness
     takeover_s: float
