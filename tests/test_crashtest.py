@@ -150,8 +150,10 @@ async def test_a_tool_without_sockets_is_struck_between_its_lines(laid: Laid) ->
     base = await trial(laid.servers, tested, NO_FAULT)
     assert base.recording.requests == ()
     faults = plan(base.recording, ["f6"])
-    assert [fault.point for fault in faults] == ["line"] * 11 + ["moment"] * 3
-    first = before(planted_faults.right_booking, "BEGIN")
+    killed = [fault.line for fault in faults if (fault.action, fault.point) == ("kill", "line")]
+    first, *later = (before(planted_faults.right_booking, text) for text in ("BEGIN", "COMMIT"))
+    assert killed == list(base.recording.lines)
+    assert {first.line, *(fault.line for fault in later)} < set(killed)
     outcome = await trial(laid.servers, tested, replace(first, action="pause"))
     assert (outcome.struck, outcome.effects, outcome.answer.told) == (True, 1, "done")
 

@@ -11,7 +11,10 @@ from onward.testing.crash_test.recording import Line, Recording, Request
 AT_REQUESTS = ("f5", "f6", "f7")
 _ACTIONS: tuple[Action, ...] = ("kill", "pause", "cut")
 _REQUESTS = 3
-_LINES, _PAUSED_LINES, _MOMENTS = 8, 3, 3
+_LINES = 30
+"""So many that a usual tool is killed before each of its lines: between just two of them may lie
+what is wrong with it."""
+_PAUSED_LINES, _MOMENTS = 3, 3
 
 T = TypeVar("T")
 

@@ -76,6 +76,9 @@ async def _struck_run(
                 case "paused":
                     async with place.worker("second", {}):
                         return True, await _zombie_wakes(place, first, run)
+                case _ if fault.point == "f12":
+                    await first.killed()  # it lies a moment later, and the run may end before
+                    return True, await run
                 case _:
                     return fault.action in {"none", "cut"}, await run
     finally:
