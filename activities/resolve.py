@@ -8,6 +8,7 @@ from temporalio import activity
 from activities.business import BusinessRecord
 from activities.failures import stop, translated
 from activities.pulse import Pulse
+from activities.reading import recorded_result
 from activities.services import Services
 from onward.errors import LedgerGap
 from onward.ledger import Resolved
@@ -36,18 +37,19 @@ class ResolveActivity:
 
     async def _resolve(self, given: ResolveInput) -> Resolution:
         said = _said(given)
-        told = await self._services.ledger(given.run).resolve(
+        ledger = self._services.ledger(given.run)
+        told = await ledger.resolve(
             given.call,
             fp=given.fingerprint,
             cls=given.effect,
             at_ms=given.at_ms,
             to=given.outcome,
-            result="" if given.outcome == "retry" else said.model_dump_json(),
+            result="" if given.outcome == "retry" else said.record(),
             quarantine_ms=given.quarantine_ms + _under_way_ms(given),
             by=given.by,
         )
         verdict = _settled_to(given, told)
-        result = None if verdict == "open" else CallResult.model_validate_json(told.result)
+        result = None if verdict == "open" else await recorded_result(ledger, told.result)
         if given.business is not None:
             business = BusinessRecord(self._services, given, given.business)
             await business.settled("retry" if verdict == "open" else verdict, result or said)
