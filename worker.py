@@ -201,7 +201,7 @@ async def _connections(settings: Settings, *, local: bool) -> AsyncGenerator[Con
             redis_url = ledger_url(settings, target)
         redis = redis_client(redis_url)
         stack.push_async_callback(redis.aclose)
-        temporal = await connect(settings, target)
+        temporal = await connect(settings, target, stores=True)
         async with redis_errors(redis_url):
             await loaded(redis, _say)
             await refuse_missing(redis)

@@ -77,7 +77,11 @@ def quiet_runtime() -> Runtime:
 
 
 async def connect(
-    settings: Settings, target: Target | None = None, *, runtime: Runtime | None = None
+    settings: Settings,
+    target: Target | None = None,
+    *,
+    runtime: Runtime | None = None,
+    stores: bool = False,
 ) -> Client:
     """Connect to Temporal, with the data converter that all of Onward uses.
 
@@ -85,6 +89,8 @@ async def connect(
         settings: say where large payloads are kept.
         target: None: `configured_target()`, never a guessed local server.
         runtime: None: the Temporal client's default one.
+        stores: large payloads go to the payload folder. For workers, which share it: what a command
+            put there on another machine, such as a long prompt, no worker could read.
 
     Raises:
         ConnectError: no Temporal answers there in 3 s, or it has no such namespace.
@@ -100,7 +106,7 @@ async def connect(
                 api_key=target.options.get("api_key"),
                 tls=target.options.get("tls"),
                 rpc_metadata=target.options.get("rpc_metadata", {}),
-                data_converter=data_converter(settings.payload_folder),
+                data_converter=data_converter(settings.payload_folder, stores=stores),
                 runtime=runtime,
             )
             await _check_namespace(client, target)

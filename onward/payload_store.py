@@ -1,7 +1,7 @@
 """Where payloads go that are too large for Temporal's history: files in a folder, by content.
 
 Temporal's client does the rest: history holds a reference, and whoever reads it gets the payload.
-Every worker, and every command that reads such a payload, needs the same folder. Nothing in it is
+Workers share one folder; a command needs it too where it reads such a payload. Nothing in it is
 ever deleted by Onward: a file may go once Temporal has forgotten every run that names it.
 """
 
@@ -22,6 +22,7 @@ from temporalio.converter import (
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
+    StorageDriverSelectContext,
     StorageDriverStoreContext,
 )
 
@@ -33,10 +34,21 @@ LARGE_BYTES = 256 * 1024
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def data_converter(folder: Path) -> DataConverter:
-    """Make the data converter that all of Onward uses; large payloads go to `folder`."""
-    storage = ExternalStorage(drivers=[PayloadStore(folder)], payload_size_threshold=LARGE_BYTES)
+def data_converter(folder: Path, *, stores: bool = True) -> DataConverter:
+    """Make the data converter that all of Onward uses, for large payloads in `folder`.
+
+    With `stores` false it reads them, and what it sends stays inline whatever its size.
+    """
+    storage = ExternalStorage(
+        drivers=[PayloadStore(folder)],
+        driver_selector=None if stores else _inline,
+        payload_size_threshold=LARGE_BYTES,
+    )
     return dataclasses.replace(pydantic_data_converter, external_storage=storage)
+
+
+def _inline(context: StorageDriverSelectContext, payload: Payload) -> None:
+    del context, payload
 
 
 class PayloadStore(StorageDriver):

@@ -25,7 +25,7 @@ from onward import tool
 from onward.errors import PayloadError
 from onward.local_services import RedisServer
 from onward.messages import CallResult
-from onward.payload_store import PayloadStore
+from onward.payload_store import PayloadStore, data_converter
 from onward.testing import wait_until
 from onward.tools.read_result import PAGE_BYTES, page
 from onward.tools.results import MAX_TEXT_BYTES, MAX_WHOLE_BYTES, show
@@ -321,6 +321,15 @@ async def test_a_payload_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (found.data, dict(found.metadata)) == (b"data", {"a": b"1", "b": b"2"})
     assert claims[0] == claims[1]
     assert [path.name for path in files(tmp_path)] == [claims[0].claim_data["sha256"]]
+
+
+async def test_a_command_puts_nothing_where_no_worker_may_look(tmp_path: Path) -> None:
+    """A long prompt that is sent from another machine reaches the worker inline."""
+    (sent,) = await data_converter(tmp_path / "a", stores=False).encode(["x" * MIB])
+    assert sent.ByteSize() > MIB
+    (kept,) = await data_converter(tmp_path / "a").encode(["x" * MIB])
+    assert kept.ByteSize() < KIB
+    assert await data_converter(tmp_path / "a", stores=False).decode([kept]) == ["x" * MIB]
 
 
 async def test_a_missing_payload_names_the_folder_and_the_remedy(tmp_path: Path) -> None:

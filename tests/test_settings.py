@@ -39,6 +39,7 @@ def test_what_is_documented_is_the_default() -> None:
     assert settings.redis_url == "redis://127.0.0.1:6379/0"
     assert (settings.app, settings.task_queue) == ("", "onward")
     assert settings.data_dir == Path(".onward")
+    assert settings.payload_folder == Path(".onward/payloads")
     assert settings.takeover_s == 1.5
     assert settings.deployment is None
 
