@@ -66,9 +66,9 @@ class Position:
             **({"turn": turn, "witness": self.witness, "lineage": self.lineage} if turn else {}),
         )
 
-    async def fail(self, error: str) -> Verdict | None:
-        """Record a refusal that certainly did nothing; None as in `complete`."""
-        return await self._tell("fail", error=error)
+    async def fail(self, error: str, fence: int) -> Verdict | None:
+        """Record a refusal, under the claim's `fence`, that did nothing; None as in `complete`."""
+        return await self._tell("fail", error=error, fence=fence)
 
     async def doubt(self, why: str) -> Verdict | None:
         """Record that the outcome is unknown; None as in `complete`."""

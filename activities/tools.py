@@ -75,6 +75,7 @@ class _CallAttempt:
         self._given, self._pulse, self._began = given, pulse, time.monotonic()
         self._ledger = services.ledger(given.run)
         self._tool, self._effect = _tool(services, given), given.effect
+        self._fence = 0
         self._business = given.business and BusinessRecord(services, given, given.business)
         self._verifier = Verifier(self._tool, services.strict, given.takeover_s, pulse)
         self._position = Position(
@@ -99,6 +100,7 @@ class _CallAttempt:
         match claim.verdict:
             case "claimed":
                 failpoint("f3")
+                self._fence = claim.fence
                 self._pulse.hold(self._position.renew)
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
@@ -264,7 +266,7 @@ class _CallAttempt:
 
     async def _fail(self, content: str) -> CallResult:
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
-        told = await self._position.fail(result.record())
+        told = await self._position.fail(result.record(), self._fence)
         if told is None and self._effect not in _ONE_REFUSAL_TELLS_ALL:
             # Only the ledger knows whether another attempt's request may still land.
             result = _in_doubt("refused; Redis cannot say whether an earlier request may land")

@@ -9,24 +9,22 @@
 --            needs_ds:flag [turn:str]
 --   renew    step fp token lease_ms
 --   complete step fp cls token result:str [sha:hex] [turn:str]
---   fail     step fp cls token result:str [sha:hex]
+--   fail     step fp cls token fence:int result:str [sha:hex]
 --   doubt    step fp cls token why:str
 --   release  step fp token maybe:flag count:flag
 --   resolve  step fp cls at:int to:done|failed|retry quarantine_ms:int by:str [result [sha]]
 --   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
---   turn     step turn:str                        part of a restore: a turn without a record
+--   turn     step turn:str                        also of a restore: a turn without a record
 --   end      ttl_ms:int if_unset:flag
---   keep     sha:hex whole:str                    a text that no look-up brings; `whole` does
---   whole    sha:hex
---   usage    step token usage:str (JSON)
---   usages   step
+--   keep     sha:hex whole:str                    a text that no look-up brings; `whole sha` does
+--   usage    step token usage:str (JSON)          `usages step` brings those of all attempts
 --   read     steps:str (JSON list; absent: the whole run)
 --   flag is '0' or '1'; sha is given where the result is too long to live in the hash.
 --
 -- Fields of the hash: `_ds` birth nonce, `_fence` the highest fence, `turn:<step>` the frozen user
--- turn, `u:<step>` usage by attempt, `b:<sha>` one per out-of-line text (which is in the key
--- `onward:{R}:b:<sha>`: the same hash tag, so the same slot), empty for a result, `whole` for a text
--- that a result shows a part of, and the records `s:<step>`, JSON of
+-- turn, `u:<step>` usage by attempt, `b:<sha>` one per text in a key of its own, `onward:{R}:b:<sha>`
+-- (same hash tag, same slot): empty for a result, `whole` for one that a result shows a part of; and
+-- the records `s:<step>`, JSON of
 --   v      version of this layout
 --   st     open     nobody works on it; `ms` says whether an earlier request may still land
 --          claimed  the attempt `own` may be sending its request right now
@@ -63,16 +61,14 @@ local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 
 -- ---- lifetime: no expiry while anybody works on the run; out-of-line results follow their hash
 
-local function each_blob(act)
+local function each_blob(command, ...)
   for _, field in ipairs(redis.call('HKEYS', hash)) do
-    if string.sub(field, 1, 2) == 'b:' then act(hash .. ':' .. field) end
+    if string.sub(field, 1, 2) == 'b:' then redis.call(command, hash .. ':' .. field, ...) end
   end
 end
 
 local function persist()
-  if redis.call('PERSIST', hash) == 1 then
-    each_blob(function(key) redis.call('PERSIST', key) end)
-  end
+  if redis.call('PERSIST', hash) == 1 then each_blob('PERSIST') end
 end
 
 -- ---- which dataset this is
@@ -127,6 +123,10 @@ end
 local function save(rec, ...)
   rec.v = VERSION
   redis.call('HSET', hash, 's:' .. given.step, cjson.encode(rec), ...)
+end
+
+local function turn_field()
+  if given.turn then return 'turn:' .. given.step, given.turn end
 end
 
 local function result_of(rec)
@@ -198,11 +198,9 @@ local function take(rec, ms)
   local new = { st = 'claimed', own = given.token, fp = given.fp, cls = given.cls, fence = fence,
                 exp = now + tonumber(given.lease_ms), first = again and rec.first or now,
                 n = (rec and rec.n or 0) + 1, ms = ms, at = rec and rec.at }
-  local fields = { '_fence', string.format('%.0f', fence) }
-  if given.turn and redis.call('HEXISTS', hash, 'turn:' .. given.step) == 0 then
-    fields[3], fields[4] = 'turn:' .. given.step, given.turn
-  end
-  save(new, unpack(fields))
+  local text = string.format('%.0f', fence)
+  local frozen = redis.call('HEXISTS', hash, 'turn:' .. given.step) == 1
+  if frozen then save(new, '_fence', text) else save(new, '_fence', text, turn_field()) end
   return answer('claimed', new)
 end
 
@@ -258,13 +256,15 @@ function ops.complete(rec)
   new.own = given.token
   keep_result(new)
   -- The turn again: after a wipe a reply would stand there without what it answers.
-  if given.turn then save(new, 'turn:' .. given.step, given.turn) else save(new) end
+  save(new, turn_field())
   return answer('done', nil)      -- without result and turn: the caller's own are recorded
 end
 
 function ops.fail(rec)
   if settled(rec) then return answer(rec.st, rec) end
-  local own = rec and rec.own == given.token
+  -- The fence too: a late second copy of its claim would make it the owner again, after others had
+  -- sent; that claim sealed nothing, and its refusal would prove nothing.
+  local own = rec and rec.own == given.token and rec.fence == tonumber(given.fence)
   -- Its own doubt, taken back; not one with an earlier request, so a repeated `fail` changes nothing.
   local late = own and rec.st == 'doubt' and rec.ms == 0 and not is_one_of(SENDS_AGAIN, rec)
   if not late and not (own and rec.st == 'claimed') then return fenced(rec) end
@@ -325,7 +325,7 @@ function ops.restore(rec)
   local stands = same and same.st == 'doubt' and same.at == new.at
   if new.st == 'doubt' and stands then new.exp = same.exp end
   keep_result(new)
-  if given.turn then save(new, 'turn:' .. given.step, given.turn) else save(new) end
+  save(new, turn_field())
   return { 'verdict', new.st }
 end
 
@@ -337,7 +337,7 @@ end
 ops['end'] = function()
   -- A janitor that comes by again and again would put the end off for ever.
   if given.if_unset == '1' and redis.call('PTTL', hash) ~= -1 then return answer('kept') end
-  each_blob(function(key) redis.call('PEXPIRE', key, given.ttl_ms) end)
+  each_blob('PEXPIRE', given.ttl_ms)
   return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end
 
@@ -351,9 +351,10 @@ end
 function ops.whole() return answer('read', nil, { whole = result_of({ ref = given.sha }) }) end
 
 local function usages()
-  local raw = redis.call('HGET', hash, 'u:' .. given.step)
-  return raw and cjson.decode(raw) or {}
+  return cjson.decode(redis.call('HGET', hash, 'u:' .. given.step) or '{}')
 end
+
+function ops.usages() return answer('read', nil, usages()) end
 
 function ops.usage()
   local all = usages()
@@ -361,8 +362,6 @@ function ops.usage()
   redis.call('HSET', hash, 'u:' .. given.step, cjson.encode(all))
   return answer('written')
 end
-
-function ops.usages() return answer('read', nil, usages()) end
 
 local LOOKED_UP = { _ds = true, s = true, turn = true, b = true }
 function ops.read()

@@ -181,14 +181,15 @@ class Ledger:
         return verdict_of(reply, result, turn, self._carried(reply, witness, lineage))
 
     async def fail(
-        self, step: str, *, fp: str, cls: EffectClass, token: str, error: str
+        self, step: str, *, fp: str, cls: EffectClass, token: str, fence: int, error: str
     ) -> Verdict:
         """Record that the request was refused and did nothing; `error` is JSON text.
 
-        The verdict is `doubt` where an earlier request of the step may still land.
+        `fence` is that of the claim under which the request was sent. The verdict is `doubt` where
+        an earlier request of the step may still land.
         """
         reply = await self._call(
-            "fail", step=step, fp=fp, cls=cls, token=token, **result_fields(error)
+            "fail", step=step, fp=fp, cls=cls, token=token, fence=fence, **result_fields(error)
         )
         return verdict_of(reply, error)
 

@@ -8,7 +8,7 @@ name `at` of a doubt that may begin, are given with each operation.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ENDED = ("done", "failed")
 SENDS_AGAIN = ("read", "keyed", "transactional", "sealed", "timed")
@@ -36,6 +36,8 @@ class Rec(NamedTuple):
     """Result or error."""
     at: Hashable = None
     """Of a doubt: its name."""
+    fence: Any = None
+    """Of the last claim: its name."""
 
 
 class Place(NamedTuple):
@@ -60,6 +62,7 @@ class Said(NamedTuple):
     ms: bool = False
     at: Hashable = None
     turn: Hashable = None
+    fence: Any = None
     wit: Wit | None = None
     """Of `begin`, and of a step of Claude's: the witness to use from now on."""
 
@@ -73,6 +76,8 @@ class Rules:
 
     own_check: bool = True
     """Only the owner of a claim speaks for the step."""
+    fence_check: bool = True
+    """A refusal counts under the claim under which it was sent."""
     ms_rule: bool = True
     """A refusal proves nothing while an earlier request may still land."""
     witness: bool = True
@@ -158,16 +163,22 @@ class Protocol:
         wit: Wit | None,
         over: bool,
         at: Hashable = None,
+        fence: Hashable = None,
         lineage: bool = False,
         turn: Hashable = None,
     ) -> Answer:
-        """`over`: the lease of the claim that is there is over; `at`: names the doubt made here."""
+        """`over`: the lease of the claim that is there is over.
+
+        `at` names the doubt, and `fence` the claim, that may be made here.
+        """
         rec = place.rec
         if self._other(rec, fp):
             return Said("mismatch"), place
         if self._gap(place, lineage):
             return Said("gap"), place
-        said, after = self._claim(place, Rec("claimed", token, fp, self.cls), wit, over, at)
+        said, after = self._claim(
+            place, Rec("claimed", token, fp, self.cls, fence=fence), wit, over, at
+        )
         if self._freezes(said) and after.turn is None:
             after = after._replace(turn=turn)
         return self._with_turn(said, after, wit, lineage), after
@@ -181,7 +192,7 @@ class Protocol:
         if rec.st != "claimed" or rec.own == mine.own:
             return _found(rec), place
         if not over:
-            return _found(rec)._replace(verdict="busy"), place
+            return _found(rec)._replace(verdict="busy", fence=None), place
         if self.sends_again(rec):
             return _take(place, mine, ms=True)
         return self._doubt(place, rec, at)
@@ -192,7 +203,7 @@ class Protocol:
         guess = self.cls == "timed" and not self.strict and self.rules.timed_doubt
         if self.sends_again(None) and not guess:
             return _take(place, mine, ms=True)
-        return self._doubt(place, mine._replace(own=None, ms=True), at)
+        return self._doubt(place, mine._replace(own=None, ms=True, fence=None), at)
 
     def renew(self, place: Place, *, token: Hashable, fp: Hashable) -> Answer:
         rec = place.rec
@@ -235,13 +246,23 @@ class Protocol:
         return rec.st in ("claimed", "open") and mine
 
     def fail(
-        self, place: Place, *, token: Hashable, fp: Hashable, text: Hashable, at: Hashable = None
+        self,
+        place: Place,
+        *,
+        token: Hashable,
+        fp: Hashable,
+        text: Hashable,
+        fence: Hashable = None,
+        at: Hashable = None,
     ) -> Answer:
+        """`fence`: the claim under which the request was sent that was refused."""
         rec = place.rec
         if self._other(rec, fp):
             return Said("mismatch"), place
         if rec and rec.st in ENDED:
             return Said(rec.st, rec.text), place
+        if self.rules.fence_check and rec and rec.fence != fence:
+            return Said("fenced"), place
         # Its own doubt, taken back: the only request there was is known to be refused.
         late = (
             rec
@@ -256,7 +277,7 @@ class Protocol:
         if rec.ms and self.rules.ms_rule and not {self.cls, rec.cls} <= set(REFUSAL_IS_PROOF):
             said, place = self._doubt(place, rec, at)
             return Said("doubt", at=said.at), place
-        failed = rec._replace(st="failed", cls=self.cls, text=text, ms=False, at=None)
+        failed = Rec("failed", rec.own, fp, self.cls, rec.n, text=text)
         return Said("failed", text), place._replace(rec=failed)
 
     def doubt(self, place: Place, *, token: Hashable, fp: Hashable, at: Hashable = None) -> Answer:
@@ -309,7 +330,7 @@ class Protocol:
             # A new count: else the retry that a person asked for would be given up at once.
             again = rec._replace(st="open", cls=self.cls, n=0, ms=True, at=None)
             return Said("open"), place._replace(rec=again)
-        settled = rec._replace(st=to, cls=self.cls, ms=False, text=text, at=None)
+        settled = Rec(to, rec.own, fp, self.cls, rec.n, text=text)
         return Said(to, text), place._replace(rec=settled)
 
     def restore(
@@ -373,4 +394,5 @@ def _take(place: Place, mine: Rec, *, ms: bool) -> Answer:
 
 
 def _found(rec: Rec) -> Said:
-    return Said(rec.st, rec.text, rec.n, rec.ms, rec.at)
+    fence = rec.fence if rec.st == "claimed" else None
+    return Said(rec.st, rec.text, rec.n, rec.ms, rec.at, fence=fence)

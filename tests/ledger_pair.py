@@ -58,6 +58,8 @@ class Pair:
         self.alive = False
         self.doubts: dict[Hashable, int] = {}
         """When each doubt began by the server's clock, by the model's name of it."""
+        self.fences: dict[Hashable, int] = {}
+        """The script's fence of each claim, by the model's name of it."""
         self.log: list[str] = []
         self.seen: Counter[str] = Counter()
 
@@ -100,8 +102,9 @@ class Pair:
         if self._chance(0.1):
             wit = wit.model_copy(update={"strict": False})
         believed = replace(self._model(cls), strict=self.model.strict and wit.strict)
+        named: dict[str, Any] = {"at": self._at, "fence": f"claim {len(self.log)}"}
         expected, after = believed.claim(
-            self.place, **who, wit=_wit(wit), over=not self.alive, at=self._at, **more
+            self.place, **who, wit=_wit(wit), over=not self.alive, **named, **more
         )
         # The lease is that of whoever holds the claim after this.
         if expected.verdict == "claimed":
@@ -130,8 +133,12 @@ class Pair:
 
     async def do_fail(self) -> tuple[Said, Said]:
         who, cls, text = self._who(), self._cls(), self._text()
-        expected, after = self._model(cls).fail(self.place, **who, text=text, at=self._at)
-        return await self._answer("fail", {**who, "cls": cls, "error": text}, expected, after)
+        fence = self._fence()
+        expected, after = self._model(cls).fail(
+            self.place, **who, text=text, fence=fence, at=self._at
+        )
+        asked: Any = {**who, "cls": cls, "error": text, "fence": self.fences.get(fence, 0)}
+        return await self._answer("fail", asked, expected, after)
 
     async def do_doubt(self) -> tuple[Said, Said]:
         who, cls = self._who(), self._cls()
@@ -180,6 +187,7 @@ class Pair:
         self.step += 1
         self.place = self.place._replace(rec=None, turn=None)
         self.doubts.clear()
+        self.fences.clear()
         return Said("next"), Said("next")
 
     async def do_begin(self) -> tuple[Said, Said]:
@@ -208,6 +216,7 @@ class Pair:
         self.place = wipe(self.place)
         # A name may come again now, within one millisecond, as nobody but this test is.
         self.doubts.clear()
+        self.fences.clear()
         return Said("wiped"), Said("wiped")
 
     async def do_renonce(self) -> tuple[Said, Said]:
@@ -266,6 +275,13 @@ class Pair:
     def _at(self) -> str:
         return f"doubt {len(self.log)}"
 
+    def _fence(self) -> Hashable:
+        """Name the claim that stands, or one of before."""
+        if self.place.rec and self._chance(0.8):
+            standing: Hashable = self.place.rec.fence
+            return standing
+        return self.random.choice([None, *self.fences])
+
     def _some_doubt(self) -> Hashable:
         """Name a doubt of before, or one that only history knows."""
         if self.doubts and self._chance(0.5):
@@ -290,6 +306,8 @@ class Pair:
         said = Said(got.verdict, got.result or None, at=at)
         if isinstance(got, Claim):
             said = said._replace(n=got.requests, ms=got.may_have_sent)
+            if got.verdict == "claimed":
+                said = said._replace(fence=self._claim_named(got.fence, expected.fence))
         if isinstance(got, Resolved) or not self.model.claude or got.verdict not in _BEARS_WITNESS:
             return said
         return said._replace(turn=got.turn, wit=_wit(got.witness))
@@ -303,6 +321,12 @@ class Pair:
         names = {began: name for name, began in self.doubts.items()}
         return names.get(at_ms, f"a doubt of {at_ms}")
 
+    def _claim_named(self, fence: int, expected: Hashable) -> Hashable:
+        """Return the model's name of a claim, learnt when it is made."""
+        if expected is not None:
+            self.fences.setdefault(expected, fence)
+        return {known: name for name, known in self.fences.items()}.get(fence)
+
     async def _stored(self) -> Place:
         found = await self.story.ledger.records(str(self.step))
         rec, nonce = (
@@ -315,7 +339,9 @@ class Pair:
         expected = self.place.rec.at if self.place.rec else None
         at = self._named(rec.at_ms, expected) if rec.st == "doubt" else None
         kept = Rec(rec.st, rec.own or None, rec.fp, rec.cls, rec.requests, rec.may_have_sent)
-        return place._replace(rec=kept._replace(text=rec.result or None, at=at))
+        by_claim = rec.own and rec.st in ("claimed", "open", "doubt")
+        fence = self._claim_named(rec.fence, None) if by_claim else None
+        return place._replace(rec=kept._replace(text=rec.result or None, at=at, fence=fence))
 
 
 def _wit(witness: Witness | None) -> Wit | None:

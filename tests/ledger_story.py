@@ -29,6 +29,8 @@ class Story:
         self.ledger = Ledger(redis, self.run, strict=strict)
         self.key = self.ledger.key
         self.witness = Witness(nonce="", inc="", run_id=run_id)
+        self.fences = dict[str, int]()
+        """Of the last claim of each token."""
 
     async def begin(self) -> Witness:
         self.witness = await self.ledger.begin(None, reset_lineage=False)
@@ -38,14 +40,18 @@ class Story:
         self, token: str, cls: EffectClass = "keyed", lease_ms: int = LONG_MS, **more: Any
     ) -> Claim:
         asked: dict[str, Any] = {"fp": FP, "witness": self.witness, "lineage": False, **more}
-        return await self.ledger.claim(STEP, cls=cls, token=token, lease_ms=lease_ms, **asked)
+        claim = await self.ledger.claim(STEP, cls=cls, token=token, lease_ms=lease_ms, **asked)
+        if claim.verdict == "claimed":
+            self.fences[token] = claim.fence
+        return claim
 
     async def complete(self, token: str, cls: EffectClass = "keyed", **more: Any) -> Verdict:
         asked: dict[str, Any] = {"fp": FP, "result": '{"ok":1}', **more}
         return await self.ledger.complete(STEP, cls=cls, token=token, **asked)
 
     async def fail(self, token: str, cls: EffectClass = "keyed", fp: str = FP) -> Verdict:
-        return await self.ledger.fail(STEP, fp=fp, cls=cls, token=token, error='"no"')
+        fence = self.fences.get(token, 0)
+        return await self.ledger.fail(STEP, fp=fp, cls=cls, token=token, fence=fence, error='"no"')
 
     async def doubt(self, token: str, cls: EffectClass = "keyed", fp: str = FP) -> Verdict:
         return await self.ledger.doubt(STEP, fp=fp, cls=cls, token=token, why="a timeout")

@@ -250,6 +250,16 @@ async def test_a_read_that_is_refused_has_failed_all_the_same(story: Story) -> N
     assert (await story.fail("b", "read")).verdict == "failed"
 
 
+async def test_a_second_copy_of_a_claim_makes_a_refusal_no_proof(story: Story) -> None:
+    """A copy that comes late claims again, after a seal and a send that the refused one lacks."""
+    refused = await story.claim("a", "sealed", OVER_MS)
+    await story.claim("b", "sealed")
+    await story.release("b", maybe=True)
+    assert (await story.claim("a", "sealed")).fence > refused.fence
+    story.fences["a"] = refused.fence  # the attempt knows nothing of the copy
+    assert (await story.fail("a", "sealed")).verdict == "fenced"
+
+
 async def test_at_most_once_takes_its_own_doubt_back(story: Story) -> None:
     """The one attempt that sent learns late that it was refused: it did not happen."""
     await story.claim("a", "at_most_once", OVER_MS)

@@ -96,7 +96,8 @@ MUTANTS = {
         "true) then",
     ),
     "no owner check in release": ("if not rec or rec.own ~= given.token", "if not rec"),
-    "no owner check in fail": ("local own = rec and rec.own == given.token", "local own = rec"),
+    "no owner check in fail": ("own = rec and rec.own == given.token and", "own = rec and"),
+    "no fence check in fail": (" and rec.fence == tonumber(given.fence)", ""),
     "the last result wins": ("function ops.complete(rec)", "function ops.complete(rec) rec = nil"),
     "refused is failed although an earlier request may land": (
         "if not late and rec.ms == 1",
@@ -123,12 +124,12 @@ MUTANTS = {
     "begin under lineage makes a nonce": ("if given.lineage == '1' then", "if false then"),
     "begin makes a second nonce": ("if not ds then ds =", "if true then ds ="),
     "a reply leaves its turn out": (
-        "if given.turn then save(new, 'turn:' .. given.step, given.turn) else",
-        "do",
+        "save(new, turn_field())\n  return answer('done'",
+        "save(new)\n  return answer('done'",
     ),
     "a later claim freezes another turn": (
-        "and redis.call('HEXISTS', hash, 'turn:' .. given.step) == 0",
-        "",
+        "redis.call('HEXISTS', hash, 'turn:' .. given.step) == 1",
+        "false",
     ),
     "timed guesses on a lossy server": ("given.cls == 'timed' and given.strict ~= '1'", "false"),
     "timed never goes on after a loss": ("given.cls == 'timed' and given.strict ~= '1'", "true"),

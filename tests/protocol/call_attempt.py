@@ -39,7 +39,7 @@ def _reply_lost(call: Call, after: Call, label: str) -> Moves:
 
 def _claim(call: Call, i: int, *, over: bool) -> Ask:
     return lambda protocol, place: protocol.claim(
-        place, token=i, fp=FP, wit=call.witness, over=over
+        place, token=i, fp=FP, wit=call.witness, over=over, fence=call.next_fence
     )
 
 
@@ -52,14 +52,7 @@ def _claims(setup: Setup, call: Call, i: int) -> Moves:
     for over in (False, True) if _contested(call, i) else (False,):
         for said, after in _asked(setup, call, i, _claim(call, i, over=over)):
             if said.verdict != "busy":
-                yield from _answered(setup, call, _with_fence(setup, call, after, i), i, said)
-
-
-def _with_fence(setup: Setup, call: Call, after: Call, i: int) -> Call:
-    # A claim that is asked again finds itself, with the fence that it has.
-    written = after.primaries != call.primaries
-    fenced = written and setup.cls == "sealed"
-    return after.at(i, Attempt("claims", call.next_fence)) if fenced else after
+                yield from _answered(setup, call, after, i, said)
 
 
 def _answered(setup: Setup, call: Call, after: Call, i: int, said: Said) -> Moves:
@@ -70,7 +63,8 @@ def _answered(setup: Setup, call: Call, after: Call, i: int, said: Said) -> Move
 
 def _heard(setup: Setup, call: Call, i: int, said: Said) -> Call:
     if said.verdict == "claimed":
-        return call.moved(i, _before_sending(setup, may_have_sent=said.ms))
+        stage = _before_sending(setup, may_have_sent=said.ms)
+        return call.at(i, Attempt(stage, said.fence))
     return _told(setup, call, i, said)
 
 
@@ -140,7 +134,7 @@ def _waits(_setup: Setup, call: Call, i: int) -> Moves:
 def _knows(setup: Setup, call: Call, i: int) -> Moves:
     outcome = call.attempts[i].outcome
     assert outcome
-    for said, after in _asked(setup, call, i, _end(i, outcome)):
+    for said, after in _asked(setup, call, i, _end(i, call.attempts[i].fence, outcome)):
         label = f"{i} records {outcome.verdict}: {said.verdict}"
         yield from _reply_lost(call, after, label)
         yield Move(label, _told(setup, after, i, said), fair=i == call.current)
@@ -157,10 +151,10 @@ def _unrecorded(setup: Setup, outcome: Told) -> Told:
     return Told("doubt")
 
 
-def _end(i: int, outcome: Told) -> Ask:
+def _end(i: int, fence: int, outcome: Told) -> Ask:
     if outcome.verdict == "done":
         return lambda protocol, place: protocol.complete(place, token=i, fp=FP, text=outcome.result)
-    return lambda protocol, place: protocol.fail(place, token=i, fp=FP, text=None)
+    return lambda protocol, place: protocol.fail(place, token=i, fp=FP, text=None, fence=fence)
 
 
 def _told(setup: Setup, call: Call, i: int, said: Said) -> Call:

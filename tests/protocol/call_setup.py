@@ -88,8 +88,9 @@ class Setup:
         waiting = {i for i, attempt in enumerate(attempts) if attempt.stage == "waits"}
         replies = frozenset(reply for reply in call.replies if reply[0] in waiting)
         primaries = tuple(self._primary(call, primary) for primary in call.primaries)
-        call = call._replace(attempts=attempts, replies=replies, primaries=primaries)
-        return _fences_ranked(call) if self.cls == "sealed" else call
+        return _fences_ranked(
+            call._replace(attempts=attempts, replies=replies, primaries=primaries)
+        )
 
     def _attempt(self, call: Call, i: int) -> Attempt:
         attempt = call.attempts[i]
@@ -106,7 +107,9 @@ class Setup:
 
 def _fences_ranked(call: Call) -> Call:
     """Only the order of fences counts."""
-    fences = {0, call.sealed, *(attempt.fence for attempt in call.attempts)}
-    rank = {fence: position for position, fence in enumerate(sorted(fences))}
+    rank = {fence: position for position, fence in enumerate(sorted(call.fences))}
+    if all(fence == position for fence, position in rank.items()):
+        return call
     attempts = tuple(attempt._replace(fence=rank[attempt.fence]) for attempt in call.attempts)
-    return call._replace(attempts=attempts, sealed=rank[call.sealed])
+    primaries = tuple(primary.fences_ranked(rank) for primary in call.primaries)
+    return call._replace(attempts=attempts, primaries=primaries, sealed=rank[call.sealed])

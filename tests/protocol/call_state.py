@@ -65,6 +65,15 @@ class Primary(NamedTuple):
     older: tuple[Rec | None, ...] = ()
     """Every earlier version of the record: where the server is lossy, it may come back."""
 
+    @property
+    def fences(self) -> set[int]:
+        return {rec.fence for rec in (self.place.rec, *self.older) if rec and rec.fence}
+
+    def fences_ranked(self, rank: dict[int, int]) -> "Primary":
+        place = self.place._replace(rec=_ranked(self.place.rec, rank))
+        older = {_ranked(rec, rank) for rec in self.older}
+        return Primary(place, tuple(sorted(older, key=repr)))
+
     def writes(self, place: Place) -> "Primary":
         if place == self.place:
             return self
@@ -72,6 +81,10 @@ class Primary(NamedTuple):
         place = place._replace(rec=place.rec and place.rec._replace(n=0))
         older = {*self.older, self.place.rec}
         return Primary(place, tuple(sorted(older, key=repr)))
+
+
+def _ranked(rec: Rec | None, rank: dict[int, int]) -> Rec | None:
+    return rec._replace(fence=rank[rec.fence]) if rec and rec.fence else rec
 
 
 class Call(NamedTuple):
@@ -108,7 +121,12 @@ class Call(NamedTuple):
     @property
     def next_fence(self) -> int:
         """Higher than any before, whatever was lost: the server's clock is in it."""
-        return 1 + max(self.sealed, *(attempt.fence for attempt in self.attempts))
+        return 1 + max(self.fences)
+
+    @property
+    def fences(self) -> set[int]:
+        attempts = {attempt.fence for attempt in self.attempts}
+        return attempts.union({0, self.sealed}, *(primary.fences for primary in self.primaries))
 
     def waits_for(self, i: int) -> bool:
         return self.open and i == self.current

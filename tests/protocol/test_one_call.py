@@ -35,6 +35,7 @@ MIXES = {
     "a reset, all lost once, an outage": Mix(
         CLEAR._replace(resets=1, redis=1, outages=1), redis=WHOLE
     ),
+    "a refusal, a late claim": Mix(UNCLEAR._replace(refusals=1, late_claims=1), most_attempts=3),
     "all lost twice, a late claim, a refusal": Mix(
         CLEAR._replace(redis=2, late_claims=1, refusals=1), redis=WHOLE
     ),
@@ -174,8 +175,11 @@ MUTANTS = {
         Mix(UNCLEAR._replace(redis=1, refusals=1), redis=("flush",)),
         failed_is_for_ever=True,
     ),
-    "limit: a second copy of a claim hides who was refused": Mutant(
-        "sealed", NOT_FAILED, Mix(UNCLEAR._replace(refusals=1, late_claims=1))
+    "a refusal counts under another claim": Mutant(
+        "sealed",
+        NOT_FAILED,
+        Mix(UNCLEAR._replace(refusals=1, late_claims=1)),
+        Rules(fence_check=False),
     ),
     "a person retries without quarantine": Mutant(
         "at_most_once", DOUBLE_FIRE, conduct=Conduct(retries_without_quarantine=True)
