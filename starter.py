@@ -52,6 +52,7 @@ app.command(runs.result)
 app.command(ledger.audit)
 app.command(ledger.doctor)
 app.command(ledger.restored)
+app.command(trials.crashtest)
 app.command(trials.demo)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -47,10 +48,27 @@ def cli(
 @pytest_asyncio.fixture(loop_scope="session")
 async def run(bench: Bench) -> AsyncGenerator[Run]:
     """A run that first waits for an approval, then for a doubt to be settled."""
-    async with bench.worker(app_of(refund, send)):
+    async with bench.worker(app_of(refund, send), search_attributes=True):
         begun = await bench.start(uses(("refund", {"cents": 5}), ("send", {"to": "ann"})), says())
         await waiting(begun)
         yield begun
+
+
+async def listed(cli: Cli, run: Run) -> list[dict[str, Any]]:
+    """What `list --waiting` says of the run; Temporal's index is a little behind."""
+    mine: list[dict[str, Any]] = []
+
+    async def found() -> bool:
+        waiting = (await cli("list", "--waiting", "--json")).json["waiting"]
+        mine[:] = [call for call in waiting if call["run"] == run.name]
+        return bool(mine)
+
+    await wait_until(found, 20, what="the run among those that wait")
+    return mine
+
+
+async def table_has(cli: Cli, text: str) -> bool:
+    return text in (await cli("list", "--waiting")).out
 
 
 async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
@@ -59,16 +77,14 @@ async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     assert f"approve {run.name} 1.1" in shown.out
     waited = await cli("result", run.name, "--wait")
     assert (waited.code, "this tool always asks first" in waited.err) == (8, True)
-    listed = (await cli("list", "--waiting", "--json")).json["waiting"]
-    mine = [call for call in listed if call["run"] == run.name]
+    mine = await listed(cli, run)
     assert [(call["call"], call["kind"]) for call in mine] == [("1.1", "approval")]
 
     approved = await cli("approve", run.name, "1.1", "--view", mine[0]["view"])
     assert (approved.code, approved.err.splitlines()[-1]) == (0, "1.1 refund (cents=5) may run")
     await waiting(run)
     assert "in doubt" in (await cli("status", run.name)).out
-    table = (await cli("list", "--waiting")).out
-    assert "1.2\tdoubt" in table
+    await wait_until(lambda: table_has(cli, "1.2\tdoubt"), 20, what="the doubt in the table")
 
     settled = await cli("resolve", run.name, "1.2", "done", "--note", "seen", "--json")
     document = settled.json
@@ -109,12 +125,7 @@ async def test_the_search_attribute_says_that_a_run_waits(
     async with bench.worker(app_of(refund), search_attributes=True):
         begun = await bench.start(uses(("refund", {"cents": 5})), says())
         await waiting(begun)
-
-        async def listed() -> bool:  # Temporal's index is a little behind
-            shown = await cli("list", "--waiting", "--json")
-            return begun.name in {call["run"] for call in shown.json["waiting"]}
-
-        await wait_until(listed, 20, what="the run in the index")
+        await listed(cli, begun)
         attributes = (await begun.handle.describe()).search_attributes
         assert attributes["OnwardWaiting"] == ["approval"]
         assert (await cli("approve", begun.name, "1.1")).code == 0

@@ -39,3 +39,43 @@ def demo(
         json=as_json, kills=kills, seed=seed, unprotected=unprotected, interactive=interactive
     )
     return perform(lambda _: run_demo(options), as_json=as_json)
+
+
+def crashtest(
+    tool: Annotated[str, Parameter(name="TOOL")],
+    /,
+    *,
+    given: Annotated[str, Parameter(name="--input")] = "{}",
+    probe: str,
+    points: str = "",
+    as_json: AsJson = False,
+) -> int:
+    """Test whether a tool of yours keeps what its effect class promises, whenever its worker dies.
+
+    Runs it in real workers, in this folder and environment, against embedded servers (a minute or
+    two): kills it at each of the twelve points of a call, pauses it past its lease, breaks its
+    connections. Exit code 0: the promise held; 1: it was broken, and the report says what to do.
+
+    Example: python starter.py crashtest refunds:refund --input '{"order_id": "{unique}"}'
+    --probe refunds:count_refunds
+
+    Parameters
+    ----------
+    tool
+        Where the tool is: module:name.
+    given
+        What Claude asks with, a JSON object. {unique} in it becomes another word in every trial;
+        put it where the other side tells one job from another.
+    probe
+        Counts the effects of one trial's input: module:function, called with that input; or a URL
+        that answers a number; or a shell command that prints one. {unique} in the latter two is
+        the trial's word.
+    points
+        Only at these, as in f1,f6 (default: all twelve).
+    as_json
+        Print one JSON document.
+
+    """
+    from onward.testing.crash_test.command import crashtest as run_crashtest  # noqa: PLC0415
+
+    return perform(lambda out: run_crashtest(tool, given, probe, points, out), as_json=as_json)
