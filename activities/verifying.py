@@ -54,8 +54,10 @@ class Verifier:
         return await self._ask(fields, context)
 
     def refuse_late(self) -> None:
-        """Raise `NotVerified` where a `timed` tool would start after its lease: its successor
-        counts on that nothing is sent any more."""
+        """Raise `NotVerified` where a `timed` tool would start after its lease.
+
+        Its successor counts on that nothing is sent any more.
+        """
         if self.tool.effect == "timed" and not self.pulse.fresh:
             raise NotVerified("the lease ran out before the tool started")
 
