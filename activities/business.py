@@ -7,6 +7,7 @@ record, which keeps it apart from other calls. Here the token names the call and
 import json
 from collections.abc import Awaitable
 from contextlib import suppress
+from typing import Any
 
 from redis.exceptions import RedisError
 from temporalio import activity
@@ -141,7 +142,7 @@ def _repeated(first: CallResult, call: str) -> CallResult:
     )
     # In another run the first call's id is that of another call, or of none.
     text = renamed(first.content, first.first_call.rpartition(" ")[2], call)
-    content = json.loads(text)
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": str(content)}]
+    content: Any = json.loads(text)
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else content
     noted = json_text.dumps([{"type": "text", "text": note}, *blocks])
     return first.model_copy(update={"content": noted, "took_s": 0.0, "recorded": True})

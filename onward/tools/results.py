@@ -99,8 +99,8 @@ def cut(data: bytes) -> str:
 
 
 def _shown(value: object, call: str) -> Shown:
-    if isinstance(value, list) and value and _are_blocks(cast("list[object]", value)):
-        return _show_blocks(cast("list[Mapping[str, Any]]", value), call)
+    if (blocks := _blocks_of(value)) is not None:
+        return _show_blocks(blocks, call)
     whole = bound(_text(value), MAX_WHOLE_BYTES)
     content = bound(whole, MAX_TEXT_BYTES, call)
     return Shown(_dumps(content), whole if call and content != whole else "")
@@ -122,12 +122,14 @@ def _filled(text: str) -> str:
     return text if text.strip() else (_BLANK if text else _EMPTY)
 
 
-def _are_blocks(items: list[object]) -> bool:
-    """Tell blocks of the API from a list of dicts that merely have a `type`."""
-    return all(isinstance(item, dict) and "type" in item for item in items) and any(
-        _text_of(item) is not None or _source_of(item) is not None
-        for item in cast("list[Mapping[str, Any]]", items)
-    )
+def _blocks_of(value: object) -> list[Mapping[str, Any]] | None:
+    """Return blocks of the API; None for all else, such as dicts that merely have a `type`."""
+    if not isinstance(value, list):
+        return None
+    items = cast("list[Mapping[str, Any]]", value)
+    typed = all(isinstance(item, dict) and "type" in item for item in cast("list[object]", value))
+    known = typed and any(_text_of(i) is not None or _source_of(i) is not None for i in items)
+    return items if known else None
 
 
 def _show_blocks(items: list[Mapping[str, Any]], call: str) -> Shown:
