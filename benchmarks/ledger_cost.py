@@ -109,7 +109,7 @@ async def _ms(call: Callable[[], Awaitable[object]]) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = ArgumentParser(description=__doc__.splitlines()[0])
+    parser = ArgumentParser(description="What the ledger costs, beside the bare call.")
     parser.add_argument("--calls", type=int, default=500, help="of each kind (500)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     asked = parser.parse_args()

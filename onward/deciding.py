@@ -83,7 +83,7 @@ async def _waiting(run_id: str, call: str, out: Output) -> tuple[Session, Run, W
 
 
 async def _say(session: Session, run: Run, update: str, said: Wire, answer: type[Answer]) -> Answer:
-    handle = session.client.get_workflow_handle(run.id, run_id=run.run_id)
+    handle: Any = session.client.get_workflow_handle(run.id, run_id=run.run_id)
     try:
         async with runs.rpc_errors(run.id):
             done: Any = await handle.execute_update(

@@ -67,7 +67,7 @@ async def test_pattern_that_never_ends_stalls_no_worker(folder: Path) -> None:
     """A regular expression that backtracks for ever is stopped with its process."""
     (folder / "long.txt").write_text("a" * 500 + "!\n")
     context = ToolContext(idempotency_key="k", call="1.1", run="r", workspace=folder)
-    endless = tool(effect="read", timeout_s=8)(grep.__wrapped__)  # type: ignore[attr-defined]
+    endless = tool(effect="read", timeout_s=8)(grep.__wrapped__)
     with pytest.raises((Rejected, TimeoutError)):
         await endless.run({"pattern": "(a+)+$"}, context)
 
