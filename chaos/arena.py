@@ -7,7 +7,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
 
 from chaos.app import FORGETFUL, transactions
 from chaos.crew import Crew
@@ -16,6 +15,7 @@ from chaos.proxy import Proxy
 from chaos.traffic import TASK_QUEUE
 from onward.connection import quiet_runtime
 from onward.local_services import redis_server, temporal_server
+from onward.payload_store import data_converter
 from onward.testing import PaymentsProcess, payments_service
 from onward.testing.messages_api import ScriptedAPI
 
@@ -50,6 +50,7 @@ async def arena(folder: Path, *, workers: int, forgetful: bool) -> AsyncGenerato
         }
         env = {
             "TEMPORAL_ADDRESS": temporal.address,
+            "ONWARD_PAYLOAD_DIR": str(folder / "payloads"),
             "ONWARD_REDIS_URL": f"redis://127.0.0.1:{proxies['redis'].port}/0",
             "ONWARD_TASK_QUEUE": TASK_QUEUE,
             "ONWARD_TAKEOVER_S": str(_TAKEOVER_S),
@@ -64,7 +65,7 @@ async def arena(folder: Path, *, workers: int, forgetful: bool) -> AsyncGenerato
         stack.push_async_callback(crew.stop)
         await crew.start()
         client = await Client.connect(
-            temporal.address, data_converter=pydantic_data_converter, runtime=quiet_runtime()
+            temporal.address, data_converter=data_converter(folder / "payloads"), runtime=quiet_runtime()
         )
         targets = Targets(crew, redis, temporal, proxies)
         yield Arena(targets, client, api, payments, folder / "transactions.db")
