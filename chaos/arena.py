@@ -65,7 +65,9 @@ async def arena(folder: Path, *, workers: int, forgetful: bool) -> AsyncGenerato
         stack.push_async_callback(crew.stop)
         await crew.start()
         client = await Client.connect(
-            temporal.address, data_converter=data_converter(folder / "payloads"), runtime=quiet_runtime()
+            temporal.address,
+            data_converter=data_converter(folder / "payloads"),
+            runtime=quiet_runtime(),
         )
         targets = Targets(crew, redis, temporal, proxies)
         yield Arena(targets, client, api, payments, folder / "transactions.db")
