@@ -47,6 +47,7 @@ _CONTENT_S = 20.0
 _GRACE_S = 5.0
 """How long a cancelled call may take to come to a definite end."""
 _ELSEWHERE_S = 1.0
+_ANOTHERS = "another request is recorded at this position"
 
 
 class ToolActivity:
@@ -108,7 +109,7 @@ class _CallAttempt:
             case "doubt":
                 return _in_doubt(claim.why, claim.at_ms)
             case _:
-                raise stop("mismatch", "another request is recorded at this position")
+                raise stop("mismatch", _ANOTHERS)
 
     async def _fields(self) -> dict[str, Any]:
         """Read the call's input from the reply that asks for it. Raises `LedgerGap`."""
@@ -283,6 +284,9 @@ class _CallAttempt:
 
     async def _recorded(self, told: Verdict | None, mine: CallResult) -> CallResult:
         """What history is told, given what the ledger answered: first recorded wins."""
+        if told is not None and told.verdict == "mismatch" and mine.status == "failed":
+            # Nothing here tells what became of the call's other requests.
+            raise stop("mismatch", _ANOTHERS)
         if told is None or told.verdict == "mismatch":
             return mine.model_copy(update={"recorded": False})
         if told.verdict == "doubt":
