@@ -9,20 +9,22 @@ Each trial is a line in DIR/trials.jsonl; what is there is not done again. Exit 
 
 import asyncio
 import json
+import logging
 import os
 import random
+import signal
+import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import cyclopts
 from agent_runs import Bench, connected
-from kill_cells import ACTIONS, Action, Cell
+from kill_cells import Action, Cell
+from kill_diary import Diary
 from kill_trial import Stage, Trial
 from kill_victim import Servers
 from temporalio.client import Client
@@ -34,56 +36,8 @@ from onward.testing.messages_api import ScriptedAPI
 
 _TRIALS_PER_STAGE = 432
 """Then the servers are made anew, so that what they hold does not grow."""
-
-
-@dataclass
-class Diary:
-    """What was tried so far: a line for each trial in a file."""
-
-    file: Path
-    done: Counter[Cell] = field(default_factory=Counter[Cell])
-    failed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-
-    def __post_init__(self) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.touch()
-        for line in self.file.read_text().splitlines():
-            told = json.loads(line)
-            self._count(Trial(Cell.parse(told["cell"]), told["seed"]), told["problems"])
-
-    def note(self, trial: Trial, problems: list[str]) -> None:
-        """Keep how a trial ended."""
-        self._count(trial, problems)
-        told = {"cell": str(trial.cell), "seed": trial.seed, "problems": problems}
-        with self.file.open("a") as lines:
-            lines.write(json.dumps(told) + "\n")
-
-    def _count(self, trial: Trial, problems: list[str]) -> None:
-        self.done[trial.cell] += 1
-        if problems:
-            self.failed[str(trial)] = problems
-
-    def left(self, wanted: dict[Action, int], cells: list[Cell]) -> list[Cell]:
-        """Return the cells to strike next: a round of all that still lack trials, and so on."""
-        lacking = {cell: max(0, wanted[cell.action] - self.done[cell]) for cell in cells}
-        rounds = range(max(lacking.values(), default=0))
-        return [cell for n in rounds for cell in cells if n < lacking[cell]]
-
-    def figures(self) -> dict[str, object]:
-        """Return the totals, and the bounds that they support (rule of three, at 95 %)."""
-        by_action = {action: self._of(action) for action in ACTIONS}
-        return {"trials": self.done.total(), "failed": len(self.failed), **by_action}
-
-    def _of(self, action: Action) -> dict[str, float]:
-        counts = [self.done[cell] for cell in Cell.all() if cell.action == action]
-        fewest, total = min(counts), sum(counts)
-        return {
-            "cells": len(counts),
-            "trials": total,
-            "fewest_in_a_cell": fewest,
-            "bound_of_a_cell": round(3 / fewest, 4) if fewest else 1.0,
-            "bound_of_the_mix": round(3 / total, 6) if total else 1.0,
-        }
+_DEADLINE_S = 900.0
+"""The run has time, and may be the last that its machine has time for."""
 
 
 @asynccontextmanager
@@ -101,7 +55,8 @@ async def open_stage() -> AsyncGenerator[Stage]:
             converter = pydantic_data_converter
             connection = await Client.connect(temporal.address, data_converter=converter)
             bench = Bench(connection, client, api)
-            stage = Stage(bench, Servers(temporal.address, redis.url, api.url), payments, folder)
+            servers = Servers(temporal.address, redis.url, api.url)
+            stage = Stage(bench, servers, payments, folder, _DEADLINE_S)
             os.environ.update(stage.env)
             yield stage
 
@@ -114,13 +69,20 @@ async def strike(trials: Iterator[Trial], diary: Diary, jobs: int, ends: float) 
 
 
 async def _lane(stage: Stage, trials: Iterator[Trial], diary: Diary, ends: float) -> None:
+    commit = _commit()
     for trial in trials:
         if time.monotonic() > ends:
             return
         problems = await trial.problems(stage)
-        diary.note(trial, problems)
+        diary.note(trial, problems, commit)
         if problems:
             print(f"FAILED {trial}: {'; '.join(problems)}", flush=True)
+
+
+def _commit() -> str:
+    """Return which commit this is."""
+    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main(
@@ -149,6 +111,8 @@ def main(
         figures: File for the totals.
 
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no server and no folder
+    logging.disable()  # attempts that fail are what the trials are made of
     diary, ends = Diary(state / "trials.jsonl"), time.monotonic() + minutes * 60
     chosen = [Cell.parse(text) for text in cells or []] or Cell.all()
     wanted: dict[Action, int] = {"kill": kills, "pause": pauses, "raise": raises}

@@ -11,7 +11,7 @@ import random
 import sqlite3
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,6 @@ from kill_victim import Servers
 from onward.testing import PaymentsProcess, wait_until
 from onward.testing.warm import WarmWorker
 
-_DEADLINE_S = 180.0
-"""On a machine that does much else; a trial takes ten seconds, most of them patience."""
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -38,6 +35,8 @@ class Stage:
     payments: PaymentsProcess
     folder: Path
     """For logs and for the file of transactions."""
+    deadline_s: float = 180.0
+    """For a whole trial, which takes ten seconds, most of them patience, on a machine with time."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -45,6 +44,9 @@ class Stage:
         return {
             "PAYMENTS_URL": self.payments.url,
             "TRANSACTIONS_DB": str(self.folder / "transactions.db"),
+            # No certificates: each client of HTTP would read all of the machine's, for 30 ms.
+            "SSL_CERT_FILE": "",
+            "SSL_CERT_DIR": str(self.folder),
         }
 
 
@@ -66,7 +68,7 @@ class Trial:
     async def problems(self, stage: Stage) -> list[str]:
         """Run it, and return what was not as it must be."""
         try:
-            async with asyncio.timeout(_DEADLINE_S):
+            async with asyncio.timeout(stage.deadline_s):
                 run = await _struck(self, stage)
         except Exception as error:  # noqa: BLE001  (whatever it is, this trial has failed)
             return [f"{type(error).__name__}: {error}"]
@@ -85,11 +87,11 @@ async def _struck(trial: Trial, stage: Stage) -> Run:
             case "raise":
                 await run.ended()
             case "kill":
-                await victim.killed(_DEADLINE_S)
-                await _succeed(bench, run, chance)
+                await victim.killed(stage.deadline_s)
+                await _succeed(run, chance)
             case "pause":
-                await victim.paused(_DEADLINE_S)
-                await _outlive(victim, cell, bench, run, chance)
+                await victim.paused(stage.deadline_s)
+                await _outlive(victim, trial, stage, run, chance)
     return run
 
 
@@ -110,33 +112,34 @@ async def _victim(trial: Trial, stage: Stage, queue: str) -> AsyncGenerator[Warm
             await victim.kill()
 
 
-async def _succeed(bench: Bench, run: Run, chance: random.Random) -> None:
-    await asyncio.sleep(chance.uniform(0, bench.takeover_s))
-    async with _successor(bench):
+async def _succeed(run: Run, chance: random.Random) -> None:
+    await asyncio.sleep(chance.uniform(0, run.bench.takeover_s))
+    async with _successor(run.bench):
         await run.ended()
 
 
 async def _outlive(
-    zombie: WarmWorker, cell: Cell, bench: Bench, run: Run, chance: random.Random
+    zombie: WarmWorker, trial: Trial, stage: Stage, run: Run, chance: random.Random
 ) -> None:
     """Let a successor act while the victim is paused past its lease, then let that one go on."""
-    async with _successor(bench):
-        if cell.holds_lock:
-            await wait_until(lambda: _taken_over(bench, run), _DEADLINE_S)
+    async with _successor(run.bench):
+        if trial.cell.holds_lock:
+            await wait_until(lambda: _taken_over(run), stage.deadline_s)
         else:
             await run.ended()
         await asyncio.sleep(chance.uniform(0, 0.2))
         zombie.resume()
-        await zombie.logged(kill_victim.settled(cell.tool), _DEADLINE_S)
+        await zombie.logged(kill_victim.settled(trial.cell.tool), stage.deadline_s)
         await run.ended()
 
 
-def _successor(bench: Bench) -> Any:
-    return bench.worker(crash_app.app, max_cached_workflows=10)
+def _successor(bench: Bench) -> AbstractAsyncContextManager[object]:
+    options: dict[str, Any] = {"max_cached_workflows": 10, **kill_victim.UNGUARDED}
+    return bench.worker(crash_app.app, **options)
 
 
-async def _taken_over(bench: Bench, run: Run) -> bool:
-    (record,) = (await bench.ledger(run).records("1.1")).records.values()
+async def _taken_over(run: Run) -> bool:
+    (record,) = (await run.bench.ledger(run).records("1.1")).records.values()
     return record.requests > 1
 
 
@@ -194,7 +197,7 @@ def _made(trial: Trial, stage: Stage) -> list[dict[str, Any]]:
 
 
 def _transactions(trial: Trial, stage: Stage) -> int:
-    with closing(sqlite3.connect(stage.env["TRANSACTIONS_DB"], timeout=_DEADLINE_S)) as db:
+    with closing(sqlite3.connect(stage.env["TRANSACTIONS_DB"], timeout=stage.deadline_s)) as db:
         query = "SELECT count(*) FROM refunds WHERE order_id = ?"
         return int(db.execute(query, (trial.order,)).fetchone()[0])
 

@@ -9,16 +9,24 @@ from dataclasses import dataclass
 from typing import Any
 
 import crash_app
-from agent_runs import connected
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    UnsandboxedWorkflowRunner,
+)
 
 from activities.services import Services
 from onward import claude
+from onward.redis_connection import redis_client
 from worker import build_worker
 
+# The sandbox guards against workflows that are not deterministic, at half of a worker's cost; other
+# tests look at that.
+UNGUARDED: dict[str, Any] = {"workflow_runner": UnsandboxedWorkflowRunner()}
 # A task that the server hands to a paused process lies there until it times out. So the victim asks
 # for nothing while it is in its call, and for one workflow task at most.
 _ALONE = {
@@ -52,7 +60,7 @@ async def _work(servers: Servers, queue: str, takeover_s: float) -> None:
     temporal = await Client.connect(servers.temporal, data_converter=pydantic_data_converter)
     async with (
         claude.client(base_url=servers.claude, api_key="test") as anthropic,
-        connected(servers.redis) as redis,
+        redis_client(servers.redis) as redis,
     ):
         services = Services(
             app=crash_app.app,
@@ -62,7 +70,7 @@ async def _work(servers: Servers, queue: str, takeover_s: float) -> None:
             strict=True,
             takeover_s=takeover_s,
         )
-        async with build_worker(services, queue, interceptors=[_Telling()], **_ALONE):
+        async with build_worker(services, queue, interceptors=[_Telling()], **_ALONE, **UNGUARDED):
             await asyncio.Event().wait()
 
 

@@ -5,14 +5,14 @@ Imported for that alone, by the process that workers are forked from.
 
 import gc
 
-import anyio._backends._asyncio  # pyright: ignore[reportMissingModuleSource]
 import httpcore2
 import jsonschema
+from anyio._backends import _asyncio as anyio_backend
 
 from onward.agents import Agent
 from onward.pricing import price_known
 
-__all__ = ["anyio", "httpcore2", "jsonschema"]
+__all__ = ["anyio_backend", "httpcore2", "jsonschema"]
 
 price_known("claude-sonnet-5-5")  # reads the table of prices
 Agent("tester", model="claude-sonnet-5-5").definition()

@@ -8,9 +8,11 @@ import asyncio
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self, cast
 
 from onward.testing.processes import WorkerProcess, worker_env, worker_script
@@ -49,8 +51,11 @@ class WarmWorker(WorkerProcess):
         whole = worker_env(env, log) | {orphans.MARK: os.environ[orphans.MARK]}
         where = (whole, str(log), str(cwd or log.parent))
         log_start = _size(log)
-        process = _context().Process(target=_run, args=(main, list(given), *where))
-        process.start()
+        # daemon: one that a failed test has left must not keep this process from its end.
+        context, args = _context(main.__module__), (main, list(given), *where)
+        process = context.Process(target=_run, args=args, daemon=True)
+        with _no_script():
+            process.start()
         name = f"{main.__module__}.{main.__qualname__} (forked)"
         return cls(cast("Any", _Forked(process)), [name, *map(str, given)], log, log_start)
 
@@ -73,12 +78,23 @@ class _Forked:
         return code
 
 
+@contextmanager
+def _no_script() -> Generator[None]:
+    """Hide the script that we are: each child would import it, and need nothing of it."""
+    ours = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = ours
+
+
 def _size(log: Path) -> int:
     log.touch()
     return log.stat().st_size
 
 
-def _context() -> ForkServerContext:
+def _context(also: str) -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
     # The server process finds `worker` as a script's process would: beside the checkout's root.
     root = str(worker_script().parent)
@@ -86,7 +102,7 @@ def _context() -> ForkServerContext:
         sys.path.insert(0, root)
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     context.set_forkserver_preload(
-        ["onward.testing.own_root", "worker", "onward.testing.late_imports"]
+        ["onward.testing.own_root", "worker", "onward.testing.late_imports", also]
     )
     return context
 
