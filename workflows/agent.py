@@ -151,7 +151,8 @@ class AgentWorkflow:
             raise _usage(reason_of(error)) from error
         finally:
             waiting.end_settling(said.call)
-        waiting.decide(said.call, resolution)
+        if said.call in waiting.shown:  # else the run was cancelled meanwhile
+            waiting.decide(said.call, resolution)
         return resolution
 
     @resolve.validator
@@ -204,7 +205,8 @@ def _cancel_request(given: Any) -> m.CancelRequest:
 
 
 async def _handlers_ended() -> None:
-    with suppress(asyncio.TimeoutError):
+    # Temporal's own cancel comes once: what is still to come is how the run ended.
+    with suppress(asyncio.TimeoutError, asyncio.CancelledError):
         await workflow.wait_condition(workflow.all_handlers_finished, timeout=_HANDLERS_END)
 
 

@@ -1,5 +1,7 @@
 """Ask a person about a call, and wait for what they say."""
 
+from collections.abc import Callable
+
 from temporalio import workflow
 
 from onward.messages import (
@@ -30,10 +32,16 @@ async def decision(state: RunState, call: str) -> Decision:
 
 
 async def settlement(
-    state: RunState, call: PreparedCall, witness: Witness, result: CallResult
+    state: RunState,
+    call: PreparedCall,
+    witness: Witness,
+    result: CallResult,
+    heed_cancel: Callable[[], None],
 ) -> Resolution:
     """Show a call in doubt, and wait until a person has settled it."""
     state.doubts[call.call] = Doubt(call, witness, result.at_ms)
+    # The cancel that made the doubt is spent: it would not end the waiting.
+    heed_cancel()
     state.waiting.ask(_waiting(call, "doubt", result.why, view=str(result.at_ms)))
     settled = await decision(state, call.call)
     del state.doubts[call.call]

@@ -69,7 +69,7 @@ async def _run_call(
     if call.ask and isinstance(said := await decision(state, call.call), Denial):
         return _written(call, f"A person denied this call. {said.why}".strip())
     try:
-        result = await _result(state, reply, index)
+        result = await _result(state, reply, index, heed_cancel)
     except ActivityError as error:
         return _stopped(state, call, error)
     if result.status == "in_doubt":
@@ -82,7 +82,9 @@ async def _run_call(
     )
 
 
-async def _result(state: RunState, reply: ClaudeReply, index: int) -> CallResult:
+async def _result(
+    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
+) -> CallResult:
     """Run a call to a result that needs no person any more; raises `ActivityError`."""
     call = reply.calls[index]
     while True:
@@ -90,7 +92,7 @@ async def _result(state: RunState, reply: ClaudeReply, index: int) -> CallResult
         state.running_s += result.took_s
         if result.status != "in_doubt" or call.in_doubt == "model":
             return result
-        settled = await settlement(state, call, reply.witness, result)
+        settled = await settlement(state, call, reply.witness, result, heed_cancel)
         if settled.result is not None:
             return settled.result
 
