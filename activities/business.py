@@ -73,6 +73,7 @@ class BusinessRecord:
     async def repeated(self, record: str) -> CallResult:
         """Make the result of a call that asked for what an earlier one, of this record, did."""
         first = await recorded_result(self._ledger, record)
+        await self._forget_later()
         return _repeated(first, self._given.call)
 
     async def doubt(self, why: str) -> None:
@@ -115,7 +116,9 @@ class BusinessRecord:
             witness=await self._witness(),
             lineage=reset_lineage(self._given.run) and not self._key.everywhere,
             takeover_s=self._given.takeover_s,
-            token=self.call,
+            # Not the run's name alone: a later run may have it, and as the same owner would fire
+            # what may be under way.
+            token=f"{self._given.run.first_run_id} {self.call}",
         )
 
     async def _witness(self) -> Witness:
@@ -129,6 +132,9 @@ class BusinessRecord:
         # The call's own record and history are what counts; after an effect nothing fails here.
         with suppress(ApplicationError):
             await telling
+        await self._forget_later()
+
+    async def _forget_later(self) -> None:
         if self._key.everywhere:
             try:
                 await self._ledger.end(_KEPT_MS)

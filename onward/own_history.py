@@ -12,6 +12,7 @@ from onward import transcript
 from onward.ledger import Restored
 from onward.messages import (
     BeginInput,
+    BusinessKey,
     CallResult,
     ClaudeInput,
     ClaudeReply,
@@ -133,8 +134,7 @@ class Told:
             return
         # It is tried again, so its last word is no end.
         self.records.pop(given.call, None)
-        if given.business:
-            self.records.pop(given.business.position, None)
+        self._free(given.business)
 
     def _keep(self, given: ToolInput | ResolveInput, record: Restored) -> None:
         self.records[given.call] = record
@@ -144,9 +144,15 @@ class Told:
         # What the call asked for has its own record; a later call that only repeated it has none,
         # and one that was refused left it free.
         if record.st == "failed":
-            self.records.pop(key.position, None)
+            self._free(key)
         elif key.position not in self.records or self.records[key.position].st == "doubt":
             self.records[key.position] = _of_key(given, key.position, record)
+
+    def _free(self, key: BusinessKey | None) -> None:
+        # Not what an earlier call did: this one may have ended before it was told of that.
+        held = self.records.get(key.position) if key else None
+        if key and held and held.st == "doubt":
+            del self.records[key.position]
 
 
 def _ended(given: ToolInput | ResolveInput, result: CallResult) -> Restored:
