@@ -77,6 +77,7 @@ class _StepAttempt:
             raise again("no_agent", text, delay_s=1.0)
         seen, head = await self._ledger.snapshot(), self._given.head
         opening = opening_of(seen)
+        self._hand_back_without_tools(opening)
         additions = self._given.additions
         turn = self._built = transcript.build_turn(additions, results_of(seen, additions))
         earlier = transcript.messages(head, opening.frozen, replies_of(seen), turns_of(seen))
@@ -88,6 +89,14 @@ class _StepAttempt:
             return self._seen(claim.result, claim.turn, claim.witness)
         text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
         raise stop("mismatch", text, self._requests.spend)
+
+    def _hand_back_without_tools(self, opening: Opening) -> None:
+        """Leave a step to a worker that has the tools, and can judge each call that may come."""
+        # Without a tool, nobody here can tell whether a call of it asks first, or what names it.
+        offered = {tool.name for tool in self._services.app.agent(self._given.agent).offered}
+        if missing := ", ".join(sorted(opening.effects.keys() - offered)):
+            text = f"agent {self._given.agent!r} of this worker's app lacks tools of this run"
+            raise again("no_tool", f"{text} ({missing}); start a worker that has them", delay_s=1.0)
 
     def _seen(self, recorded: str, turn: str | None, witness: Witness | None) -> ClaudeReply:
         reply = ClaudeReply.model_validate_json(recorded)

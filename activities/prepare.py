@@ -81,12 +81,19 @@ def _business_key(
     if options.key_from is None:
         return None, None
     try:
-        name = options.key_from(dict(given))
+        name = _named(options.key_from(dict(given)))
     except Exception as error:  # noqa: BLE001  (the author's code, on whatever Claude sent)
         said = f"{type(error).__name__}: {error}"
         return None, f"What the call asks for cannot be told ({said}). Nothing was done."[:500]
     everywhere = options.key_scope == "everywhere"
-    return BusinessKey(position=business_position(tool, str(name)), everywhere=everywhere), None
+    return BusinessKey(position=business_position(tool, name), everywhere=everywhere), None
+
+
+def _named(name: object) -> str:
+    # None of an input that lacks a field would make one request of all that lack it.
+    if isinstance(name, str) and name:
+        return name
+    raise TypeError(f"key_from returned {name!r}, expected a text that is not empty")
 
 
 def _values(text: str) -> tuple[Any, str | None]:

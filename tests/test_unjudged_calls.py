@@ -1,0 +1,54 @@
+"""What cannot be judged about a call is not guessed: no call runs unasked, or as another's twin."""
+
+import json
+from typing import Any
+
+import pytest
+from agent_runs import Bench, app_of, says, uses
+from people import say, waiting
+from test_deploys import held_up_by
+
+from onward import tool
+from onward.testing import wait_until
+
+
+async def test_a_worker_without_the_tool_prepares_no_call_of_it(bench: Bench) -> None:
+    """It cannot tell that the call asks first: the run waits for a worker that can."""
+    refunded = list[int]()
+
+    @tool(effect="keyed", ask="always")
+    async def refund(cents: int) -> str:
+        """Refund."""
+        refunded.append(cents)
+        return "refunded"
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async with bench.worker(app_of(refund)):
+        run = await bench.start(uses(("refund", {"cents": 9}), delay_s=2), says())
+        await wait_until(lambda: run.requests, 20, what="the first request")
+    async with bench.worker(app_of(look)):
+        await held_up_by(run, "lacks tools of this run (refund)")
+    async with bench.worker(app_of(refund)):
+        await waiting(run)
+        assert refunded == []
+        await say(run, "approve", "1.1")
+        await run.ended()
+    assert refunded == [9]
+
+
+@pytest.mark.parametrize("name", [None, "", 7, ["a"]])
+async def test_a_key_that_is_no_text_names_nothing(bench: Bench, name: Any) -> None:
+    """Two requests that lack what would name them are not taken for the same."""
+
+    @tool(effect="keyed", key_from=lambda _: name)
+    async def act() -> str:
+        """Act."""
+        raise AssertionError("must not run")
+
+    run = await bench.run(app_of(act), uses(("act", {})), says())
+    (told,) = json.loads(run.requests[-1].body)["messages"][-1]["content"]
+    assert f"key_from returned {name!r}" in told["content"]
