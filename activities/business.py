@@ -78,13 +78,11 @@ class BusinessRecord:
 
     async def doubt(self, why: str) -> None:
         """Keep that the outcome is unknown."""
-        if self._position is not None:
-            await self._tell(self._position.doubt(why))
+        await self._tell((await self._held()).doubt(why))
 
     async def free(self) -> None:
         """Let the next call act: this one certainly did nothing."""
-        if self._position is not None:
-            await self._tell(self._position.release(maybe=False))
+        await self._tell((await self._held()).release(maybe=False))
 
     async def settled(self, outcome: Settlement, result: CallResult) -> None:
         """Take what a person found out about the call."""
@@ -106,6 +104,11 @@ class BusinessRecord:
             await self.done(result)
         elif outcome == "failed":
             await self.free()
+
+    async def _held(self) -> Position:
+        # An attempt that gives the call up has not claimed it: those before it have.
+        self._position = self._position or await self._place()
+        return self._position
 
     async def _place(self) -> Position:
         return Position(

@@ -8,10 +8,11 @@ import pytest
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from people import say_in_time, waiting
 
-from onward import tool
+from activities import tools
+from onward import NotSent, tool
 from onward.identity import business_position, fingerprint, shared_hash
 from onward.local_services import RedisServer
-from onward.messages import RunRequest, RunResult
+from onward.messages import EffectClass, RunRequest, RunResult
 from onward.names import WORKFLOW
 from onward.testing import wait_until
 from onward.tools import Tool
@@ -63,6 +64,36 @@ async def test_a_key_that_is_asked_for_again_still_expires(bench: Bench) -> None
     key = shared_hash(bench.temporal.namespace, business_position("mail", to))
     assert sent == [to]
     assert await bench.redis.pttl(key) > 0
+
+
+@pytest.mark.parametrize(
+    ("effect", "error", "in_doubt"),
+    [("at_most_once", NotSent("away"), ()), ("keyed", TimeoutError(), ("1.1", "2.1"))],
+)
+async def test_a_call_that_is_given_up_tells_who_asks_for_the_same(
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+    effect: EffectClass,
+    error: Exception,
+    in_doubt: tuple[str, ...],
+) -> None:
+    """What was never sent may be sent by the next call; what may have happened is in doubt."""
+    monkeypatch.setattr(tools, "_MOST_REQUESTS", 1)
+    asked = list[str]()
+
+    @tool(effect=effect, key_from=lambda call: call["to"])
+    async def mail(to: str) -> str:
+        """Send a mail."""
+        asked.append(to)
+        if len(asked) == 1:
+            raise error
+        return "sent"
+
+    twice = [uses(("mail", {"to": "ann"}))] * 2
+    run = await bench.run(app_of(mail), *twice, says())
+    assert run.result is not None
+    assert run.result.in_doubt == in_doubt
+    assert len(asked) == (1 if in_doubt else 2)
 
 
 async def test_a_doubt_that_was_settled_frees_no_key_of_another_call(
