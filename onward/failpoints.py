@@ -57,7 +57,13 @@ def failpoint(name: str) -> None:
         _act(action, name)
 
 
+def struck(name: str, action: Action) -> str:
+    """Say what standard error says when a point acts: a fault that never struck proves nothing."""
+    return f"failpoint {name}: {action}"
+
+
 def _act(action: Action, name: str) -> None:
+    os.write(2, f"{struck(name, action)}\n".encode())
     if action == "raise":
         raise RuntimeError(f"failpoint {name}: {POINTS[name]}")
     if action == "kill":

@@ -22,6 +22,7 @@ from agent_runs import Bench, Run, says, uses
 from kill_cells import Cell, Told
 from kill_victim import Servers
 
+from onward.failpoints import struck
 from onward.testing import PaymentsProcess, wait_until
 from onward.testing.warm import WarmWorker
 
@@ -86,6 +87,7 @@ async def _struck(trial: Trial, stage: Stage) -> Run:
         match cell.action:
             case "raise":
                 await run.ended()
+                await victim.logged(struck(cell.point, "raise"), stage.deadline_s)
             case "kill":
                 await victim.killed(stage.deadline_s)
                 await _succeed(run, chance)

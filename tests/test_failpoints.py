@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from onward.errors import UsageError
-from onward.failpoints import POINTS, failpoint
+from onward.failpoints import POINTS, failpoint, struck
 
 
 def test_without_fp_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +26,17 @@ def test_the_nth_hit_of_the_named_point_acts(monkeypatch: pytest.MonkeyPatch) ->
     failpoint("f2")
     with pytest.raises(RuntimeError, match="f3"):
         failpoint("f3")
+
+
+def test_a_point_that_acts_says_so(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A crash test can tell a fault that was survived from one that never struck."""
+    monkeypatch.setenv("FP", "f4:1:raise")
+    failpoint("f3")
+    with pytest.raises(RuntimeError, match="f4"):
+        failpoint("f4")
+    assert capfd.readouterr().err == f"{struck('f4', 'raise')}\n" == "failpoint f4: raise\n"
 
 
 @pytest.mark.parametrize(
