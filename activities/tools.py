@@ -40,8 +40,6 @@ _LONGEST_MS = 10 * 60 * 1000
 """A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
 _FEWEST_REQUESTS = 3
 """Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
-_ONE_REFUSAL_TELLS_ALL = ("read", "at_most_once")
-"""Classes in which one refusal is the whole truth: no other request can have an effect."""
 _CONTENT_S = 20.0
 """How long turning a tool's result into text may take."""
 _GRACE_S = 5.0
@@ -76,7 +74,7 @@ class _CallAttempt:
         self._given, self._pulse, self._began = given, pulse, time.monotonic()
         self._ledger = services.ledger(given.run)
         self._tool, self._effect = _tool(services, given), given.effect
-        self._fence = 0
+        self._fence, self._sent_before = 0, False
         self._business = given.business and BusinessRecord(services, given, given.business)
         self._verifier = Verifier(self._tool, services.strict, given.takeover_s, pulse)
         self._position = Position(
@@ -101,7 +99,7 @@ class _CallAttempt:
         match claim.verdict:
             case "claimed":
                 failpoint("f3")
-                self._fence = claim.fence
+                self._fence, self._sent_before = claim.fence, claim.may_have_sent
                 self._pulse.hold(self._position.renew)
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
@@ -268,7 +266,7 @@ class _CallAttempt:
     async def _fail(self, content: str) -> CallResult:
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
         told = await self._position.fail(result.record(), self._fence)
-        if told is None and self._effect not in _ONE_REFUSAL_TELLS_ALL:
+        if told is None and not self._only_request:
             # Only the ledger knows whether another attempt's request may still land.
             result = _in_doubt("refused; Redis cannot say whether an earlier request may land")
         ended = await self._recorded(told, result)
@@ -276,6 +274,13 @@ class _CallAttempt:
             free = ended.status == "failed"
             await (self._business.free() if free else self._business.doubt(ended.why))
         return ended
+
+    @property
+    def _only_request(self) -> bool:
+        """No other request can have an effect: this one's refusal is the whole truth."""
+        # at_most_once sends again where a person asked for it, and nowhere else.
+        once = self._effect == "at_most_once" and not self._sent_before
+        return once or self._effect == "read"
 
     async def _doubt(self, why: str) -> CallResult:
         if self._business:

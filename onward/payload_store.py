@@ -136,10 +136,11 @@ def _put(file: Path, data: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     _sync_folder(file.parent)
+    _sync_folder(file.parent.parent)
 
 
 def _sync_folder(folder: Path) -> None:
-    # The name of a new file is in its folder: without this a power cut could take it.
+    # A new name is in the folder above: without this a power cut could take it.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
