@@ -26,6 +26,9 @@ class Diary:
         for line in self.file.read_text().splitlines():
             self._count(**json.loads(line))
 
+    def __str__(self) -> str:
+        return f"{self.done.total()} trials, {len(self.failed)} failed"
+
     def note(self, trial: Trial, problems: list[str], commit: str) -> None:
         """Keep how a trial of a commit ended."""
         told: dict[str, Any] = {"cell": str(trial.cell), "seed": trial.seed, "commit": commit}

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,7 +62,13 @@ async def open_stage() -> AsyncGenerator[Stage]:
 
 
 async def strike(trials: Iterator[Trial], diary: Diary, jobs: int, ends: float) -> None:
-    """Run trials, `jobs` at a time, until there are no more or the time is over."""
+    """Run trials, `jobs` at a time, until there are no more, the time is over, or SIGTERM comes.
+
+    Raises asyncio.CancelledError at SIGTERM, when no server and no folder is left.
+    """
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with open_stage() as stage, asyncio.TaskGroup() as group:
         for _ in range(jobs):
             group.create_task(_lane(stage, trials, diary, ends))
@@ -83,6 +89,14 @@ def _commit() -> str:
     """Return which commit this is."""
     asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _strike_all(trials: list[Trial], diary: Diary, jobs: int, ends: float) -> None:
+    for start in range(0, len(trials), _TRIALS_PER_STAGE):
+        if time.monotonic() < ends:
+            batch = iter(trials[start : start + _TRIALS_PER_STAGE])
+            asyncio.run(strike(batch, diary, jobs, ends))
+            print(f"{time.ctime()}: {diary}", flush=True)
 
 
 def main(
@@ -111,23 +125,14 @@ def main(
         figures: File for the totals.
 
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave no server and no folder
     logging.disable()  # attempts that fail are what the trials are made of
     diary, ends = Diary(state / "trials.jsonl"), time.monotonic() + minutes * 60
     chosen = [Cell.parse(text) for text in cells or []] or Cell.all()
     wanted: dict[Action, int] = {"kill": kills, "pause": pauses, "raise": raises}
     seeds: Callable[[], int] = (lambda: random.getrandbits(32)) if seed is None else lambda: seed
     left = diary.left(wanted, chosen) if seed is None else chosen
-    began = time.monotonic()
-    for start in range(0, len(left), _TRIALS_PER_STAGE):
-        if time.monotonic() > ends:
-            break
-        batch = left[start : start + _TRIALS_PER_STAGE]
-        asyncio.run(strike((Trial(cell, seeds()) for cell in batch), diary, jobs, ends))
-        spent = (time.monotonic() - began) / 60
-        print(
-            f"{diary.done.total()} trials, {len(diary.failed)} failed, {spent:.1f} min", flush=True
-        )
+    with suppress(asyncio.CancelledError):
+        _strike_all([Trial(cell, seeds()) for cell in left], diary, jobs, ends)
     text = json.dumps(diary.figures(), indent=2)
     print(text)
     if figures:
