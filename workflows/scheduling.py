@@ -1,5 +1,6 @@
 """How a run's activities are scheduled, and what is done when one finds the ledger incomplete."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -173,6 +174,10 @@ async def refill(state: RunState) -> None:
         names.REFILL, given, m.Refilled, "rebuild the ledger from history", takeover_s, _CLAUDE_S
     )
     state.witness = refilled.witness
+    # Where it ended as a cancel arrived, that is spent; and what it was for must not start.
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def end(state: RunState, result: m.RunResult) -> m.RunResult:
