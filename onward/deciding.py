@@ -5,6 +5,7 @@ import socket
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from pydantic_core import PydanticSerializationError
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 
 from onward import client as runs
@@ -89,6 +90,9 @@ async def _say(session: Session, run: Run, update: str, said: Wire, answer: type
             done: Any = await handle.execute_update(
                 update, said, result_type=answer, rpc_timeout=_WITHIN
             )
+    except PydanticSerializationError as error:
+        # Of what is not text, as a shell hands it on: half of a character, another encoding.
+        raise UsageError("what you say is no valid text. Give it as UTF-8") from error
     except WorkflowUpdateFailedError as error:
         raise UsageError(f"{error.cause}. Nothing was changed") from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:

@@ -1,14 +1,18 @@
 """What cannot be judged about a call is not guessed: no call runs unasked, or as another's twin."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_double import Cli
 from agent_runs import Bench, app_of, says, uses
 from people import say, waiting
 from test_deploys import held_up_by
 
 from onward import tool
+from onward.errors import AppError
+from onward.local_services import TemporalServer
 from onward.testing import wait_until
 
 
@@ -52,3 +56,50 @@ async def test_a_key_that_is_no_text_names_nothing(bench: Bench, name: Any) -> N
     run = await bench.run(app_of(act), uses(("act", {})), says())
     (told,) = json.loads(run.requests[-1].body)["messages"][-1]["content"]
     assert f"key_from returned {name!r}" in told["content"]
+
+
+async def _later(_: dict[str, Any]) -> str:
+    return "later"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"key_from": "order"}, "give it a function"),
+        ({"key_from": _later}, "an async key_from"),
+        ({"ask": _later}, "an async ask"),
+        ({"effect": "sealed", "seal": True}, "give it a function"),
+    ],
+)
+def test_what_judges_a_call_must_be_a_function(options: dict[str, Any], why: str) -> None:
+    """A slip in a declaration is found where it is made, not in the middle of a run."""
+    with pytest.raises(AppError, match=why):
+
+        @tool(**options)
+        def act() -> None:
+            """Act."""
+
+
+async def test_words_that_are_no_text_are_refused(
+    bench: Bench,
+    temporal: TemporalServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """What a shell hands on may be in another encoding: nothing is said to the run."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.chdir(tmp_path)
+
+    @tool(effect="keyed", ask="always")
+    async def refund() -> None:
+        """Refund."""
+
+    async with bench.worker(app_of(refund)):
+        run = await bench.start(uses(("refund", {})), says())
+        await waiting(run)
+        answer = await Cli(capsys)("deny", run.name, "1.1", "--why", "\udcff")
+        assert (answer.code, "Give it as UTF-8" in answer.err) == (2, True)
+        assert len(await waiting(run)) == 1
+        await say(run, "deny", "1.1")
+        await run.ended()

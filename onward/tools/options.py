@@ -1,5 +1,6 @@
 """What a tool's author declares about it, beside the function itself."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -70,7 +71,18 @@ class Options:
         _refuse_other(where, "key_scope", self.key_scope, get_args(KeyScope))
         if self.key_scope != "run" and self.key_from is None:
             raise AppError(f"{where} has a key_scope and no key_from; give it both, or neither")
+        self._refuse_no_functions(where)
         self._refuse_verifying(where)
+
+    def _refuse_no_functions(self, where: str) -> None:
+        for option in ("key_from", "seal", "check"):
+            found = getattr(self, option)
+            if found is not None and not callable(found):
+                raise AppError(f"{where} has {option} {found!r}; give it a function")
+        for option in ("ask", "key_from"):
+            # Nobody awaits it: what it returns would be taken for yes, or for a name.
+            if inspect.iscoroutinefunction(getattr(self, option)):
+                raise AppError(f"{where} has an async {option}; make it a plain function")
 
     def _refuse_verifying(self, where: str) -> None:
         needs = {"seal": "sealed", "check": "timed", "settle_s": "timed"}
