@@ -176,7 +176,12 @@ async def _with_much_data(server: RedisServer) -> None:
         await commands.mset({f"key-{number}": "x" * 10_000 for number in range(600)})
         await commands.bgrewriteaof()  # only of a snapshot does it read key by key
         snapshot = (server.folder / "appendonlydir").glob
-        await wait_until(lambda: [*snapshot("*.2.base.rdb")], 30, what="the snapshot")
+
+        async def in_use() -> bool:  # the file is there a moment before the manifest names it
+            rewriting = (await commands.info("persistence"))["aof_rewrite_in_progress"]
+            return not rewriting and [*snapshot("*.2.base.rdb")] != []
+
+        await wait_until(in_use, 30, what="the snapshot")
 
 
 @pytest.mark.field("D15")
@@ -194,13 +199,15 @@ async def test_a_redis_that_reads_its_data_is_waited_for(
             starting = asyncio.create_task(server.start())
             url = {"ONWARD_REDIS_URL": server.url}
             worker = await WarmWorker.start(env | url, log=tmp_path / "worker.log")
-            await worker.logged("Redis is loading its data", 30)
-            async with connected(server.url) as redis:
-                delay = "key-load-delay"
-                await redis.config_set(delay, 0)  # pyright: ignore[reportUnknownMemberType]
-            await starting
-            await worker.ready()
-            assert await worker.stop() == 0
+            try:
+                await worker.logged("Redis is loading its data", 30)
+                async with connected(server.url) as redis:
+                    delay = "key-load-delay"
+                    await redis.config_set(delay, 0)  # pyright: ignore[reportUnknownMemberType]
+                await starting
+                await worker.ready()
+            finally:
+                assert await worker.stop() == 0
         finally:
             await server.stop()
     assert worker.output().count("is loading") == 1
