@@ -74,7 +74,8 @@ def _said(error: CycloptsError) -> str:
     hint = f"`{command} --help` shows what is possible"
     if isinstance(error, UnusedCliTokensError):
         hint = f"Put a prompt or an id of several words in quotes; {hint}"
-    text = str(error).strip().rstrip(".")
+    # Of an unknown command it lists some of those that there are, cut off: the help has them all.
+    text = str(error).partition("Available commands:")[0].strip().rstrip(".")
     return f"{text}{'' if text.endswith('?') else '.'} {hint}"
 
 

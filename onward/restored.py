@@ -12,12 +12,13 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from onward.connection import find_target
+from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output, count
-from onward.errors import UsageError
+from onward.errors import ConnectError, UsageError
 from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.run_hashes import run_hashes
-from onward.settings import load_settings
+from onward.settings import Settings, load_settings
+from onward.starting import pollers
 
 # Never makes a hash that has gone meanwhile, or one that has no birth nonce.
 _ROTATE = """
@@ -33,11 +34,12 @@ def restored(out: Output, *, yes: bool) -> Coroutine[Any, Any, int]:
     Raises UsageError where nobody says yes; the coroutine raises ConnectError without a Redis.
     """
     settings = load_settings()
-    url = ledger_url(settings, find_target(settings))
+    target = find_target(settings)
+    url = ledger_url(settings, target)
     # Here and not in the coroutine: in an event loop Ctrl-C would not end the question.
     if not yes:
         _confirm(url)
-    return _restored(url, out)
+    return _restored(settings, target, url, out)
 
 
 def _confirm(url: str) -> None:
@@ -52,7 +54,8 @@ def _confirm(url: str) -> None:
         raise UsageError("not confirmed; nothing was changed")
 
 
-async def _restored(url: str, out: Output) -> int:
+async def _restored(settings: Settings, target: Target, url: str, out: Output) -> int:
+    workers = await _workers(settings, target, out)
     redis = redis_client(url)
     try:
         async with redis_errors(url):
@@ -61,13 +64,30 @@ async def _restored(url: str, out: Output) -> int:
     finally:
         await redis.aclose()
     if out.as_json:
-        out.json({"redis": shown(url), "runs": rotated})
+        out.json({"redis": shown(url), "runs": rotated, "workers": workers})
     else:
         out.result(
             f"{count(rotated, 'run')} will not trust the backup; what is missing is filled in from "
             "Temporal's history. Start the workers"
         )
     return 0
+
+
+async def _workers(settings: Settings, target: Target, out: Output) -> list[str] | None:
+    """Warn of workers that may be at work on the backup; None: Temporal cannot be asked."""
+    try:
+        client = await connect(settings, target, runtime=quiet_runtime())
+        found = sorted(set(await pollers(client, settings.task_queue)))
+    except ConnectError as error:
+        out.warn(f"cannot see whether all workers are stopped: {error}")
+        return None
+    if found:
+        out.warn(
+            f"{count(len(found), 'worker')} polled {settings.task_queue!r} in the last minutes. "
+            "One that still runs trusts the backup until this command is done, and may do again "
+            "what was done since: stop all workers before Redis comes back"
+        )
+    return found
 
 
 async def rotate(redis: Redis) -> int:

@@ -233,6 +233,9 @@ async def check_loss(cli: Cli, bench: Bench, run: Run) -> None:
     ]
     await redis.delete(key)
     wiped = await cli("audit", run.name, "--verify", "--json")
+    beginning, request = (each["text"] for each in wiped.json["differences"][:2])
+    assert beginning.startswith("beginning: the record differs; history has done, but it was lost")
+    assert request.startswith("step 1's request: ")
     assert (wiped.code, wiped.json["verified"], len(wiped.json["differences"])) == (1, False, 12)
     assert "holds no record of this run" in wiped.json["unknown"][0]
     rows = by_call(wiped.json)

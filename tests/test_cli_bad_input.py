@@ -123,6 +123,13 @@ async def test_wrong_setting_is_usage(cli: Cli, monkeypatch: pytest.MonkeyPatch)
     assert "ONWARD_TAKEOVER_S is 'never'" in ran.err
 
 
+async def test_unknown_command_is_told_what_it_may_have_meant(cli: Cli) -> None:
+    """A slip in a command is exit 2 with the nearest one, and no list that breaks off."""
+    ran = await cli("aprove", "any")
+    assert ran.code == 2
+    assert 'Did you mean "approve"? `starter.py --help` shows what is possible' in ran.err
+
+
 # ---- runs
 
 

@@ -225,6 +225,21 @@ async def test_restored_touches_runs_and_nothing_else(
     assert await redis.hgetall(lost) == {b"s:1": b"a record"}
 
 
+@pytest.mark.usefixtures("worker")
+async def test_restored_warns_of_workers_that_may_be_at_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that runs on trusts the backup; where it cannot be told, that is said."""
+    assert await restored(Output(as_json=True), yes=True) == 0
+    told = capsys.readouterr()
+    assert len(json.loads(told.out)["workers"]) == 1
+    assert "1 worker polled" in told.err
+    assert "stop all workers before Redis comes back" in told.err
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
+    assert await restored(Output(), yes=True) == 0
+    assert "cannot see whether all workers are stopped" in capsys.readouterr().err
+
+
 def test_restored_is_confirmed_by_a_person_or_an_option() -> None:
     """Without a terminal and without --yes nothing is done, and the error names the option."""
     with pytest.raises(UsageError, match="--yes"):

@@ -1,5 +1,6 @@
 """Compare what Redis holds of a run with what its history says, record by record."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from onward.transcript import BEGINNING
 
 _SETTLED = frozenset({"done", "failed"})
 _IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "open, never ended"}
+_LOST = "lost it"
+_STEP = re.compile(r"\d+(\.r\d+)?")
+"""`12`, or `12.r1` where it was asked again."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,10 @@ class Difference:
     ledger: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.position}: the {self.what} differs; history has {self.history or 'none'}, "
-            f"the ledger {self.ledger or 'none'}"
-        )
+        lost = self.ledger == _LOST
+        ledger = "but it was lost by the ledger" if lost else f"the ledger {self.ledger or 'none'}"
+        history = f"history has {self.history or 'none'}"
+        return f"{_place(self.position)}: the {self.what} differs; {history}, {ledger}"
 
 
 def differences(
@@ -63,7 +67,7 @@ def _of_record(
 ) -> Iterator[Difference]:
     record = held.records.get(position)
     if record is None:
-        yield Difference(position, "record", _state(end.st), held.broken.get(position, "lost it"))
+        yield Difference(position, "record", _state(end.st), held.broken.get(position, _LOST))
         return
     if record.fp != end.fp:
         yield Difference(position, "fingerprint", end.fp, record.fp)
@@ -147,6 +151,12 @@ def _may_have_happened(record: Record) -> bool:
     # What a business key stands for is told by the call that acted on it; one that is open is free.
     is_call = not record.fp.startswith("k:")
     return record.st != "open" or (is_call and record.may_have_sent)
+
+
+def _place(position: str) -> str:
+    if position == BEGINNING:
+        return "beginning"
+    return f"step {position}'s request" if _STEP.fullmatch(position) else position
 
 
 def _state(state: str) -> str:
