@@ -1,5 +1,6 @@
 """`starter.py doctor`: look at everything that Onward stands on, and say what is wrong with it."""
 
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -94,7 +95,7 @@ async def list_orphans(out: Output) -> int:
             found = [orphan async for orphan in _orphans(redis, client)]
     finally:
         await redis.aclose()
-    _show(found, target, out)
+    _show(found, target, url, out)
     return WELL
 
 
@@ -118,7 +119,7 @@ async def _orphan(redis: Redis, run: RunHash) -> Orphan:
     )
 
 
-def _show(found: list[Orphan], target: Target, out: Output) -> None:
+def _show(found: list[Orphan], target: Target, url: str, out: Output) -> None:
     if out.as_json:
         out.json({"orphans": [asdict(orphan) for orphan in found]})
         return
@@ -129,10 +130,18 @@ def _show(found: list[Orphan], target: Target, out: Output) -> None:
     out.table(("records", "size", "last claim, ago", "vanish in"), rows)
     out.say(
         f"{count(len(found), 'run')} that Temporal at {target.address}, namespace "
-        f"{target.namespace!r}, does not know. If no other namespace uses this Redis, remove one "
-        "with:\n  redis-cli -u \"$ONWARD_REDIS_URL\" --scan --pattern 'RECORDS*' | "
-        'xargs redis-cli -u "$ONWARD_REDIS_URL" unlink'
+        f"{target.namespace!r}, does not know. If no other namespace uses this Redis, remove the "
+        f"records of the first with:\n  {_removal(found[0].key, url)}\n"
+        f"For another run, put what its line begins with in place of {found[0].key}"
     )
+
+
+def _removal(key: str, url: str) -> str:
+    """Write the shell command that removes a run's hash and the results beside it."""
+    server = '"$ONWARD_REDIS_URL"' if shown(url) != url else shlex.quote(url)
+    pattern = shlex.quote(f"{key}*")
+    found = f"redis-cli -u {server} --scan --pattern {pattern}"
+    return f"{found} | xargs -d '\\n' redis-cli -u {server} unlink"
 
 
 def _span(seconds: int | None) -> str:

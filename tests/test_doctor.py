@@ -1,9 +1,12 @@
 """`doctor` looks at everything that Onward stands on; `start` refuses what will not find room."""
 
+import asyncio
 import json
+import shutil
 import uuid
 from collections.abc import AsyncGenerator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import pytest_asyncio
@@ -166,11 +169,15 @@ async def test_a_server_that_is_away(
 # ---- records that no run owns
 
 
+@pytest.fixture
+def scene(client: Client, redis: Any) -> Scene:
+    return Scene(client, redis)
+
+
 async def test_orphans_are_listed_with_what_removes_them(
-    capsys: pytest.CaptureFixture[str], client: Client, redis: Any
+    capsys: pytest.CaptureFixture[str], scene: Scene, redis: Any
 ) -> None:
     """Runs that Temporal does not know, with size and age; not those that it knows."""
-    scene = Scene(client, redis)
     await scene.records_of(await scene.start())
     orphan = await scene.records("gone/long ago", str(uuid.uuid4()))
     hour_ago_ms = (await redis.time())[0] * 1000 - 3_600_000
@@ -185,8 +192,33 @@ async def test_orphans_are_listed_with_what_removes_them(
     said = capsys.readouterr()
     assert said.out.startswith(f"{orphan.key}\t")
     assert said.out.endswith("\t1 h\tnever\n")
-    assert "--pattern 'RECORDS*'" in said.err
+    assert f"--pattern '{orphan.key}*' | xargs -d '\\n'" in said.err
+    assert f"in place of {orphan.key}" in said.err
     await redis.unlink(*[key async for key in redis.scan_iter(match=f"{orphan.key}*")])
+    await list_orphans(Output())
+    assert "no orphans" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not shutil.which("redis-cli"), reason="needs the client of Redis")
+@pytest.mark.parametrize("password", ["", "p w"])
+async def test_what_removes_an_orphan_is_typed_as_it_stands(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    scene: Scene,
+    password: str,
+) -> None:
+    """The command removes the first run's records, whatever its id, and shows no password."""
+    await scene.records("gone 'it is' [a-z]*", str(uuid.uuid4()))
+    if password:
+        await scene.redis.config_set("requirepass", password)
+        with_it = Settings().redis_url.replace("//", f"//default:{quote(password)}@")
+        monkeypatch.setenv("ONWARD_REDIS_URL", with_it)
+    await list_orphans(Output())
+    said = capsys.readouterr().err
+    assert not password or quote(password) not in said
+    (removal,) = (line for line in said.splitlines() if line.startswith("  redis-cli"))
+    shell = await asyncio.create_subprocess_shell(removal, stdout=asyncio.subprocess.PIPE)
+    await shell.communicate()
     await list_orphans(Output())
     assert "no orphans" in capsys.readouterr().err
 
