@@ -2,6 +2,7 @@
 
 import getpass
 import socket
+import time
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -44,7 +45,8 @@ async def resolve(
     """Settle a doubt."""
     session, run, waiting = await _waiting(run_id, call, out)
     seen = view or waiting.view
-    said = Resolve(call=call, view=seen, by=claimed_name(), outcome=outcome, note=note)
+    by, now_ms = claimed_name(), int(time.time() * 1000)
+    said = Resolve(call=call, view=seen, by=by, outcome=outcome, note=note, said_ms=now_ms)
     settled = await _say(session, run, "resolve", said, Resolution)
     _tell(out, run, said, _settled(call, outcome, settled), verdict=settled.verdict)
     return 0

@@ -29,6 +29,8 @@ _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=20)
 )
 _BEFORE_BEGIN_S = 10.0
+_SUMMARY_BYTES = 180
+"""Of an activity's summary. Temporal takes 400 of its JSON, where a quote counts double."""
 
 
 def run_ref(request: m.RunRequest) -> m.RunRef:
@@ -129,6 +131,7 @@ async def resolve(state: RunState, doubt: Doubt, said: m.Resolve) -> m.Resolutio
     Raises `ActivityError` when it cannot be taken.
     """
     call, takeover_s = doubt.call, state.opening.takeover_s if state.opening else 0.0
+    heard_ms = int(workflow.now().timestamp() * 1000)
     given = m.ResolveInput(
         run=run_ref(state.request),
         call=call.call,
@@ -140,7 +143,8 @@ async def resolve(state: RunState, doubt: Doubt, said: m.Resolve) -> m.Resolutio
         by=said.by,
         # What an attempt sent lands while it runs; what a lost one sends, while its lease lasts.
         quarantine_ms=int((call.timeout_s + takeover_s) * 1000),
-        said_ms=int(workflow.now().timestamp() * 1000),
+        # Temporal keeps an update until a worker comes: heard in time, it may be said too early.
+        said_ms=heard_ms if said.said_ms is None else min(said.said_ms, heard_ms),
         business=call.business,
         witness=doubt.witness,
         takeover_s=takeover_s,
@@ -194,7 +198,7 @@ async def _activity(  # noqa: PLR0917  (each has a meaning of its own)
         name,
         given,
         result_type=result,
-        summary=summary,
+        summary=summary.encode(errors="replace")[:_SUMMARY_BYTES].decode(errors="ignore"),
         start_to_close_timeout=timedelta(seconds=limit_s),
         heartbeat_timeout=timedelta(seconds=heartbeat_s),
         retry_policy=_RETRY,

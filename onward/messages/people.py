@@ -54,6 +54,8 @@ class Resolve(Said):
     outcome: Settlement
     note: str = ""
     """Told to Claude."""
+    said_ms: int | None = None
+    """When they said it, Unix ms by their clock. None: when the run hears it."""
 
 
 class ResolveInput(Wire):
