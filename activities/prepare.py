@@ -3,7 +3,8 @@
 The workflow then decides from history alone: every call carries its class, fingerprint and key.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from onward import json_text
@@ -13,14 +14,17 @@ from onward.messages import BusinessKey, Opening, PreparedCall, RunRef
 from onward.stream import INVALID_JSON
 from onward.tools import Tool, check
 from onward.tools.options import Options
-from onward.transcript import blocks_of
+from onward.transcript import tool_uses
 
-_SUMMARY_LENGTH = 100
+_SUMMARY_LENGTH, _KEY_LENGTH = 160, 40
+_BARE = re.compile(r"[\w.:/@+-]+")
+"""Text that needs no quotes: nothing in it looks like another field."""
+_ESCAPED = re.compile(r"\\.")
 
 
 def call_input(message: str, index: int) -> str:
     """Input of a reply's call by its position (ids may repeat), as the text that Claude wrote."""
-    return json_text.dumps(_tool_uses(message)[index].get("input", {}))
+    return json_text.dumps(tool_uses(message)[index].get("input", {}))
 
 
 def prepare_calls(
@@ -32,15 +36,11 @@ def prepare_calls(
     schema becomes a call with a `refusal`, which never runs.
     """
     schemas = _schemas(opening)
-    asked = _tool_uses(message)
+    asked = tool_uses(message)
     return tuple(
         _prepare(run, f"{step}.{number}", block, opening, schemas, agent.tool(str(block["name"])))
         for number, block in enumerate(asked, start=1)
     )
-
-
-def _tool_uses(message: str) -> list[dict[str, Any]]:
-    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
 
 
 def _prepare(  # noqa: PLR0917  (all of them are read)
@@ -118,12 +118,35 @@ def _refusal(name: str, given: Any, schemas: Mapping[str, dict[str, Any]]) -> st
 
 
 def _summary(given: Any) -> str:
+    """Show an input in one line, from which a person decides: Claude can hide and forge nothing."""
     fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    line = " ".join(f"{key}={_brief(value)}" for key, value in fields.items())
-    clean = line.encode(errors="replace").decode()
-    return clean if len(clean) <= _SUMMARY_LENGTH else f"{clean[: _SUMMARY_LENGTH - 1]}…"
+    keys = [_cut(_text(key), _KEY_LENGTH) for key in fields]
+    values = [_text(value) for value in fields.values()]
+    room = _room([*map(len, values)], _SUMMARY_LENGTH - sum(len(key) + 2 for key in keys))
+    line = " ".join(f"{k}={_cut(v, room)}" for k, v in zip(keys, values, strict=True))
+    return _cut(line, _SUMMARY_LENGTH)
 
 
-def _brief(value: Any) -> str:
-    text = value if isinstance(value, str) else json_text.dumps(value)
-    return " ".join(text.split())[:60]
+def _text(value: Any) -> str:
+    bare = isinstance(value, str) and _BARE.fullmatch(value)
+    return value if bare else json_text.printable(json_text.dumps(value))
+
+
+def _room(lengths: Sequence[int], total: int) -> int:
+    """Say how long each text may be: short ones stay whole, long ones share what they leave."""
+    left = total
+    for done, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - done)
+        if length > share:
+            return share
+        left -= length
+    return total
+
+
+def _cut(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    kept = f"{text[: max(length - 2, 0)]}…"
+    # A quote left open would make the next field look like a part of this one.
+    is_open = _ESCAPED.sub("", kept).count('"') % 2
+    return f'{kept}"' if is_open else kept

@@ -6,6 +6,7 @@ option answer at once, without loading the Temporal client.
 
 import asyncio
 import re
+import shlex
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +199,7 @@ async def list_waiting(limit: int, out: Output) -> int:
     elif waiting:
         columns = ("run", "call", "asks for", "since", "tool", "what, and why")
         out.table(columns, [waiting_row(run, call) for run, call in waiting])
+        out.note("whole input: `python starter.py status RUN`")
     else:
         out.say("no run waits for a person")
     return 0
@@ -339,6 +341,7 @@ def _show_waiting(session: Session, seen: Report) -> int:
         out.json(status_document(seen, ()))
     for call in seen.status.waiting:
         out.warn(waiting_line(seen.run.id, call))
+    out.note(f"whole input: `python starter.py status {shlex.quote(seen.run.id)}`")
     return WAITS_FOR_PERSON
 
 

@@ -10,6 +10,7 @@ from onward.history import Ended
 from onward.messages import Waiting
 from onward.starting import Started
 from onward.watching import Beginning
+from onward.wording import how_to_answer
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("spend", spend_line(now.spend, complete=complete)),
         ("limits", limits_line(now.limits) if now.limits else ""),
         ("in doubt", ", ".join(now.in_doubt)),
-        *(("waits for you", waiting_line(run.id, call)) for call in now.waiting),
+        *(fact for call in now.waiting for fact in _waiting_facts(run.id, call)),
         ("workspace", now.workspace.path if now.workspace else ""),
         ("prompt", run.prompt),
         ("see it at", ui_link or ""),
@@ -100,13 +101,13 @@ def waiting_row(run: Run, call: Waiting) -> tuple[str, ...]:
 
 def waiting_line(run: str, call: Waiting) -> str:
     """Say what a call waits for, and what to type."""
-    what = f"{call.call} {call.tool} ({call.summary})"
-    if call.kind == "approval":
-        return f"{what}: {call.why}. `approve {run} {call.call}`, or `deny {run} {call.call}`"
-    return (
-        f"{what} is in doubt: {call.why}. Look whether it happened, then "
-        f"`resolve {run} {call.call} done|failed|retry`"
-    )
+    doubt = " is in doubt" if call.kind == "doubt" else ""
+    what = f"{call.call} {call.tool} ({call.summary}){doubt}: {call.why}"
+    return f"{what}. {how_to_answer(run, call)}"
+
+
+def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
+    return ("waits for you", waiting_line(run, call)), (f"input of {call.call}", call.input)
 
 
 def row(run: Run) -> tuple[str, ...]:

@@ -58,6 +58,11 @@ def dumps(value: Any) -> str:
     return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
+def printable(text: str) -> str:
+    """Escape in JSON text what shows nothing or turns the text around it; its values stay."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
 def raw(text: str) -> Any:
     """Mark JSON text so that `dumps` puts it in unchanged. Raises `ValueError` if it is none."""
     loads(text)

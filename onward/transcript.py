@@ -102,6 +102,11 @@ def last_text(message: str) -> str:
     return "".join(b.get("text") or "" for b in blocks_of(message) if b.get("type") == "text")
 
 
+def tool_uses(message: str) -> list[dict[str, Any]]:
+    """Tool uses of a message, given as JSON text, in Claude's order."""
+    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+
+
 def blocks_of(message: str) -> list[dict[str, Any]]:
     """Content blocks of a message, given as JSON text."""
     blocks: list[dict[str, Any]] = json_text.load_object(message).get("content") or []

@@ -39,7 +39,8 @@ async def test_people_decide_about_each_call(bench: Bench) -> None:
         second, third = await waiting(run, 2)
         assert (second.call, second.kind, third.call) == ("1.2", "approval", "1.3")
         status = await run.handle.query("status", result_type=RunStatus)
-        assert status.state == "waiting"
+        assert (status.state, status.step) == ("waiting", "1")
+        assert second.why == "the tool asks a person first for such an input"
         await say(run, "deny", "1.3", why="too much", view=third.view)
         assert "approve it or deny it" in await refused(run, "resolve", "1.2", outcome="done")
         assert "not what you saw" in await refused(run, "approve", "1.2", view=third.view)

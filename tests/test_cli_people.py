@@ -74,9 +74,12 @@ async def table_has(cli: Cli, text: str) -> bool:
 async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     """`status` and `list --waiting` show it, `--wait` ends with 8, each decision is confirmed."""
     shown = await cli("status", run.name)
-    assert f"approve {run.name} 1.1" in shown.out
+    assert f"`python starter.py approve {run.name} 1.1`" in shown.out
+    assert 'input of 1.1   {"cents":5}' in shown.out
+    assert "step           1" in shown.out
     waited = await cli("result", run.name, "--wait")
     assert (waited.code, "this tool always asks first" in waited.err) == (8, True)
+    assert f"whole input: `python starter.py status {run.name}`" in waited.err
     mine = await listed(cli, run)
     assert [(call["call"], call["kind"]) for call in mine] == [("1.1", "approval")]
 

@@ -8,7 +8,8 @@ from claude_streams import call, stream
 
 from activities.prepare import prepare_calls
 from onward import Agent, tool
-from onward.messages import Head, Limits, Opening, RunRef, Witness
+from onward.messages import Head, Limits, Opening, PreparedCall, RunRef, Witness
+from onward.tools import Tool
 
 SAID = ({"type": "text", "text": "Hi."}, "")
 
@@ -47,7 +48,12 @@ def test_a_number_that_python_cannot_hold_is_told_to_claude(number: str) -> None
     async def act(x: float) -> None:
         """Act."""
 
-    agent = Agent("tester", model="m", tools=[act])
+    assert "cannot be used" in (prepared(act, f'{{"x":{number}}}').refusal or "")
+
+
+def prepared(asked: Tool[..., Any], arguments: str) -> PreparedCall:
+    """Prepare a call of the tool with these arguments, JSON text."""
+    agent = Agent("tester", model="m", tools=[asked])
     witness = Witness(nonce="n", inc="i", run_id="r")
     opening = Opening(
         frozen=agent.definition(),
@@ -58,9 +64,9 @@ def test_a_number_that_python_cannot_hold_is_told_to_claude(number: str) -> None
         takeover_s=1,
     )
     run = RunRef(workflow_id="w", first_run_id="r", run_id="r", original_run_id="r")
-    use = f'{{"type":"tool_use","id":"t","name":"act","input":{{"x":{number}}}}}'
+    use = f'{{"type":"tool_use","id":"t","name":"{asked.name}","input":{arguments}}}'
     (made,) = prepare_calls(run, "1", f'{{"content":[{use}]}}', opening, agent)
-    assert "cannot be used" in (made.refusal or "")
+    return made
 
 
 async def test_deep_arguments_are_arguments(bench: Bench) -> None:

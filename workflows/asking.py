@@ -13,6 +13,7 @@ from onward.messages import (
     WaitKind,
     Witness,
 )
+from onward.wording import in_words
 from workflows.state import Doubt, RunState
 from workflows.waiting import Decision
 
@@ -42,7 +43,7 @@ async def settlement(
     state.doubts[call.call] = Doubt(call, witness, result.at_ms)
     # The cancel that made the doubt is spent: it would not end the waiting.
     heed_cancel()
-    state.waiting.ask(_waiting(call, "doubt", result.why, view=str(result.at_ms)))
+    state.waiting.ask(_waiting(call, "doubt", in_words(result.why), view=str(result.at_ms)))
     settled = await decision(state, call.call)
     del state.doubts[call.call]
     if not isinstance(settled, Resolution):

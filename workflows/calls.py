@@ -16,6 +16,7 @@ from onward.messages import (
     ResultOf,
     ResultWritten,
 )
+from onward.wording import in_words
 from workflows.asking import ask_first, decision, settlement
 from workflows.scheduling import run_tool
 from workflows.state import RunState
@@ -108,7 +109,7 @@ def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> Resul
 def _in_doubt(state: RunState, call: PreparedCall, why: str) -> ResultWritten:
     # Written from history alone: a late truth in the ledger must not change a turn's bytes.
     state.doubt(call.call)
-    return _written(call, _UNKNOWN.format(why=why))
+    return _written(call, _UNKNOWN.format(why=in_words(why)))
 
 
 def _written(call: PreparedCall, text: str) -> ResultWritten:

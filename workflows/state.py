@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from onward import json_text
 from onward.messages import (
     Addition,
     CancelRequest,
@@ -20,8 +21,11 @@ from onward.messages import (
     Waiting,
     Witness,
 )
-from onward.transcript import last_text
+from onward.transcript import last_text, tool_uses
+from onward.wording import how_to_answer
 from workflows.waiting import WaitingCalls
+
+_INPUT_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class RunState:
     """Replies that are part of the transcript."""
     message: str = ""
     """Claude's last message, JSON text."""
+    calling: bool = False
+    """The calls of that message are not all answered."""
     spend: Spend = field(default_factory=Spend)
     asking: str = ""
     """Step that Claude is being asked, while nothing says yet what it costs."""
@@ -77,6 +83,7 @@ class RunState:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.steps += 1
+        self.calling = True
         self.running_s += reply.took_s
         self.asking = ""
         self.spend += reply.spend
@@ -96,6 +103,7 @@ class RunState:
     def answered(self, results: list[Addition], *, all_failed: bool) -> None:
         """Take the results of a step's calls, in the order of the calls."""
         self.additions = (*results, *self.additions)
+        self.calling = False
         self.failing = self.failing + 1 if all_failed else 0
 
     def doubt(self, call: str) -> None:
@@ -123,6 +131,11 @@ class RunState:
         """Calls whose effect may or may not have happened."""
         return (*self.in_doubt, *self.doubts)
 
+    @property
+    def step(self) -> int:
+        """Number of the step under way: from its request to Claude to its last result."""
+        return self.steps if self.calling else self.steps + 1
+
     def status(self) -> RunStatus:
         """Answer the query `status`."""
         going = "waiting" if self.waiting.shown else "running"
@@ -130,36 +143,48 @@ class RunState:
         return RunStatus(
             agent=self.request.agent,
             state=state,
-            step=str(self.steps + 1),
+            step=str(self.step),
             doing=self.doing,
             outcome=self.outcome,
             limits=self.opening.limits if self.opening else None,
             price_known=self.opening.price_known if self.opening else None,
             spend=self.spend,
             in_doubt=self.all_in_doubt,
-            waiting=tuple(self.waiting.shown.values()),
+            waiting=tuple(self._whole(each) for each in self.waiting.shown.values()),
             workspace=self.request.workspace,
         )
 
     def details(self, run: str) -> str:
         """Describe the run in Markdown, for the Temporal UI."""
         spend = self.spend
-        spent = f"${spend.cost_usd:.4f} in {spend.requests} requests, {spend.tokens:,} tokens"
-        where = f"**{self.request.agent}** is at step {self.steps + 1}: {self.doing}"
-        lines = [where, f"- spent: {spent}"]
+        requests = f"{spend.requests} request{'' if spend.requests == 1 else 's'}"
+        spent = f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
+        where = f"**{self.request.agent}** is at step {self.step}: {self.doing}"
+        lines = [where, "", f"- spent: {spent}"]
         if self.in_doubt:
             lines.append(f"- in doubt: {', '.join(self.in_doubt)}")
         lines += [_waits(each, run) for each in self.waiting.shown.values()]
         return "\n".join(lines)
 
+    def _whole(self, waiting: Waiting) -> Waiting:
+        # Read from the message at each look: kept in `Waiting`, history would hold it once more.
+        number = int(waiting.call.rpartition(".")[2])
+        given = tool_uses(self.message)[number - 1].get("input", {})
+        text = json_text.printable(json_text.dumps(given))
+        return waiting.model_copy(update={"input": _bounded(text)})
+
+
+def _bounded(text: str) -> str:
+    whole = text.encode()
+    kept = whole[:_INPUT_BYTES].decode(errors="ignore")
+    return text if kept == text else f"{kept}… (cut: it has {len(whole):,} bytes)"
+
 
 def _waits(call: Waiting, run: str) -> str:
-    commands = {
-        "approval": f"starter.py approve {run} {call.call}` or `starter.py deny {run} {call.call}",
-        "doubt": f"starter.py resolve {run} {call.call} done|failed|retry",
-    }
     asked = "needs an approval" if call.kind == "approval" else "is in doubt"
+    # Claude's words must not end the code span, and be read as ours.
+    summary = call.summary.replace("`", "'")
     return (
-        f"- **waits for a person**: {call.call} `{call.tool}` ({call.summary}) {asked}: "
-        f"{call.why}. Say `{commands[call.kind]}`"
+        f"- **waits for a person**: {call.call} `{call.tool}` (`{summary}`) {asked}: "
+        f"{call.why}. {how_to_answer(run, call)}"
     )

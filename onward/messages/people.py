@@ -19,6 +19,8 @@ class Waiting(Wire):
     tool: str
     summary: str
     """The arguments in one line."""
+    input: str = ""
+    """The arguments, JSON text cut at 4 KiB with a mark; only in answers to `status`."""
     why: str
     """Why a person is asked."""
     view: str

@@ -54,7 +54,7 @@ class Options:
         if not callable(self.ask):
             return "this tool always asks first" if self.ask == "always" else ""
         try:
-            return "its input asks for it" if self.ask(dict(call)) else ""
+            return "the tool asks a person first for such an input" if self.ask(dict(call)) else ""
         except Exception as error:  # noqa: BLE001  (the author's code; when in doubt, ask)
             return f"whether to ask could not be decided: {type(error).__name__}: {error}"[:300]
 

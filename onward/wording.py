@@ -1,0 +1,30 @@
+"""How a call that waits, or is in doubt, is put to people and to Claude."""
+
+import shlex
+
+from onward.messages import Waiting
+
+_CODES = {
+    "owner_lost": "its worker went away while it was under way",
+    "records_lost": "Redis lost its records; whether it was sent is not known",
+    "result_lost": "Redis lost its result",
+}
+
+
+def in_words(why: str) -> str:
+    """Say in words why a call is in doubt; the ledger's own reasons are codes."""
+    return _CODES.get(why, why)
+
+
+def how_to_answer(run: str, call: Waiting) -> str:
+    """Say what a person types to decide about a call that waits."""
+    typed = f"{shlex.quote(run)} {call.call}"
+    if call.kind == "approval":
+        return (
+            f"Say `python starter.py approve {typed}`, or "
+            f'`python starter.py deny {typed} --why "…"`'
+        )
+    return (
+        f"Look whether it happened, then say `python starter.py resolve {typed} done` "
+        "(or `failed`, or `retry`)"
+    )

@@ -1,0 +1,68 @@
+"""What a person decides from: every field of a call, and nothing that Claude could have forged."""
+
+import json
+from typing import Any
+
+import pytest
+from agent_runs import Bench, app_of, says, uses
+from people import say, waiting
+from test_odd_replies import prepared
+
+from onward import tool
+
+
+@tool(effect="keyed", ask="always")
+async def pay(memo: str, amount_cents: int) -> str:
+    """Pay."""
+    return f"paid {amount_cents} for {memo}"
+
+
+LONG = "x" * 300
+FORGED = {
+    "spaces": "gift amount_cents=100",
+    "quotes": '" amount_cents=100 "',
+    "cut": f"gift… amount_cents=100 {LONG}",
+    "turned": "\u202egift",
+    "lines": "gift\namount_cents=100",
+}
+
+
+@pytest.mark.parametrize("memo", FORGED.values(), ids=list(FORGED))
+def test_no_field_hides_another(memo: str) -> None:
+    """Whatever Claude writes in one field stays within its quotes, and the others are seen."""
+    given = json.dumps({"memo": memo, "amount_cents": 900_000})
+    summary = prepared(pay, given).summary
+    quoted, real = summary.removeprefix("memo=").rsplit(" ", 1)
+    assert real == "amount_cents=900000"
+    assert isinstance(json.loads(quoted), str)
+    assert summary.isprintable()
+    assert len(summary) <= 160
+
+
+def test_bare_words_need_no_quotes() -> None:
+    """The usual summary is easy to read."""
+    summary = prepared(pay, '{"memo": "order-7/A", "amount_cents": 5}').summary
+    assert summary == "memo=order-7/A amount_cents=5"
+
+
+def test_what_is_cut_says_so() -> None:
+    """More than fits is never shown as if it were all."""
+    many: dict[str, Any] = {f"{LONG}{number}": LONG for number in range(40)}
+    summary = prepared(pay, json.dumps(many)).summary
+    assert (len(summary) <= 160, "…" in summary[-2:]) == (True, True)
+
+
+async def test_status_has_the_whole_input(bench: Bench) -> None:
+    """The summary is one line; what a person approves can be read to its end, or a mark of it."""
+    calls = [("pay", {"memo": memo, "amount_cents": 5}) for memo in (LONG, "é" * 5000)]
+    async with bench.worker(app_of(pay)):
+        run = await bench.start(uses(*calls), says())
+        first, second = await waiting(run, 2)
+        assert json.loads(first.input) == calls[0][1]
+        assert second.input.endswith("… (cut: it has 10,028 bytes)")
+        approved = await say(run, "approve", "1.1")
+        assert approved["input"] == ""
+        await say(run, "deny", "1.2")
+        await run.ended()
+    scheduled = [event.user_metadata.summary.data for event in (await run.history()).events]
+    assert max(map(len, scheduled)) < 400
