@@ -1,6 +1,7 @@
 """What a person says of a call that waits: approve it, deny it, settle its doubt."""
 
 import getpass
+import shlex
 import socket
 import time
 from datetime import timedelta
@@ -70,6 +71,11 @@ async def _waiting(run_id: str, call: str, out: Output) -> tuple[Session, Run, W
     session = await open_session(out)
     run = await find_run(session, run_id)
     seen = await runs.report(session.client, run)
+    if seen.ended is not None:
+        raise UsageError(
+            f"the run {run.id!r} has ended ({seen.ended.result.outcome}); no call of it waits. "
+            f"`audit {shlex.quote(run.id)}` shows who decided"
+        )
     if not seen.live:
         raise ConnectError(
             f"{seen.trouble or 'no worker answers'}, so nothing can be said to the run "
@@ -80,7 +86,7 @@ async def _waiting(run_id: str, call: str, out: Output) -> tuple[Session, Run, W
         known = ", ".join(f"{each.call} ({each.kind})" for each in waiting.values())
         raise UsageError(
             f"call {call!r} of the run {run.id!r} does not wait for a person; waiting: "
-            f"{known or 'none'}"
+            f"{known or 'none'}. `audit {shlex.quote(run.id)}` shows who decided"
         )
     return session, run, waiting[call]
 
@@ -96,7 +102,9 @@ async def _say(session: Session, run: Run, update: str, said: Wire, answer: type
         # Of what is not text, as a shell hands it on: half of a character, another encoding.
         raise UsageError("what you say is no valid text. Give it as UTF-8") from error
     except WorkflowUpdateFailedError as error:
-        raise UsageError(f"{error.cause}. Nothing was changed") from error
+        # As text, Temporal's errors begin with their type.
+        why = getattr(error.cause, "message", error.cause)
+        raise UsageError(f"{why}. Nothing was changed") from error
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
         raise ConnectError(
             f"the run {run.id!r} has not answered within {_WITHIN.seconds} s. It may still take "

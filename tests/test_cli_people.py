@@ -94,16 +94,20 @@ async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     assert (settled.code, document["verdict"], document["note"]) == (0, "done", "seen")
     assert "@" in document["by"]
     assert (await cli("result", run.name, "--wait")).code == 0
+    late = await cli("deny", run.name, "1.1")
+    assert (late.code, "has ended (completed)" in late.err) == (2, True)
 
 
 async def test_what_cannot_be_said_is_refused_clearly(cli: Cli, run: Run) -> None:
     """Another call, a stale view, a wrong word: exit 2 and a sentence, and the call still waits."""
     other = await cli("approve", run.name, "7.1")
     assert (other.code, "waiting: 1.1 (approval)" in other.err) == (2, True)
+    assert f"`audit {run.name}` shows who decided" in other.err
     stale = await cli("deny", run.name, "1.1", "--view", "elsewhere")
     assert (stale.code, "not what you saw" in stale.err) == (2, True)
     wrong = await cli("resolve", run.name, "1.1", "done")
-    assert (wrong.code, "approve it or deny it" in wrong.err) == (2, True)
+    assert (wrong.code, "error: call 1.1 waits for an approval" in wrong.err) == (2, True)
+    assert "approve it or deny it" in wrong.err
     assert (await cli("resolve", run.name, "1.1", "perhaps")).code == 2
     assert (await cli("approve", "no-such-run", "1.1")).code == 4
     assert len(await waiting(run)) == 1

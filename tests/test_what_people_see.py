@@ -9,6 +9,8 @@ from people import say, waiting
 from test_odd_replies import prepared
 
 from onward import tool
+from onward.identity import fingerprint
+from onward.messages import Settler
 
 
 @tool(effect="keyed", ask="always")
@@ -18,6 +20,7 @@ async def pay(memo: str, amount_cents: int) -> str:
 
 
 LONG = "x" * 300
+GONE = "its worker went away while it was under way"
 FORGED = {
     "spaces": "gift amount_cents=100",
     "quotes": '" amount_cents=100 "',
@@ -66,3 +69,26 @@ async def test_status_has_the_whole_input(bench: Bench) -> None:
         await run.ended()
     scheduled = [event.user_metadata.summary.data for event in (await run.history()).events]
     assert max(map(len, scheduled)) < 400
+
+
+@pytest.mark.parametrize("settler", ["person", "model"])
+async def test_a_doubt_is_told_in_words(bench: Bench, settler: Settler) -> None:
+    """The ledger's codes mean nothing to whoever must find out what happened."""
+
+    @tool(ask="always", in_doubt=settler)
+    async def send() -> str:
+        """Send."""
+        raise AssertionError("must not run")
+
+    async with bench.worker(app_of(send)):
+        run = await bench.start(uses(("send", {})), says())
+        await waiting(run)
+        ledger, fp = bench.ledger(run), fingerprint("send", "{}")
+        await ledger.doubt("1.1", fp=fp, cls="at_most_once", token="dead", why="owner_lost")
+        await say(run, "approve", "1.1")
+        if settler == "person":
+            (doubt,) = await waiting(run)
+            assert doubt.why == GONE
+            await say(run, "resolve", "1.1", outcome="done")
+        await run.ended()
+    assert (GONE in run.requests[-1].body) == (settler == "model")

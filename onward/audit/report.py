@@ -9,6 +9,7 @@ from onward.audit.comparing import Difference
 from onward.audit.effects import Effect
 from onward.client import Run
 from onward.console import Output, count
+from onward.wording import in_words
 
 _SHORT = 12
 
@@ -53,7 +54,7 @@ def show(report: Report, out: Output) -> None:
 
 def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
     yield "call", f"{effect.call} {effect.tool or '(its reply is lost)'}"
-    yield "outcome", f"{effect.outcome}: {effect.why}" if effect.why else effect.outcome
+    yield "outcome", f"{effect.outcome}: {in_words(effect.why)}" if effect.why else effect.outcome
     yield "class", effect.effect
     yield "input", f"{effect.fingerprint[:_SHORT]}…  {effect.summary}"
     yield "key", effect.key
