@@ -201,6 +201,27 @@ async def test_a_worker_that_no_failpoint_killed_is_an_error(tmp_path: Path) -> 
     await worker.stop()
 
 
+FORKS = """
+import asyncio, operator, os, pathlib
+from onward.testing.warm import WarmWorker
+folder = pathlib.Path(os.environ["TMPDIR"])
+worker = WarmWorker.fork(operator.index, [0], env={}, log=folder / "forked.log")
+asyncio.run(worker.wait(30))
+print("folders", len(list(folder.glob("pymp-*"))), flush=True)
+os._exit(0)
+"""
+
+
+async def test_the_process_that_workers_are_forked_from_leaves_no_folder(
+    spawn: Spawn, tmp_path: Path
+) -> None:
+    """A command ends without Python's own clean-up; what it left would stay for ever."""
+    process = await spawn(FORKS, TMPDIR=str(tmp_path))
+    assert await process.wait(30) == 0
+    assert "folders 1" in process.output()
+    await wait_until(lambda: not list(tmp_path.glob("pymp-*")), 20, what="an empty folder")
+
+
 def test_the_worker_of_this_checkout_is_found() -> None:
     """Tests run the worker beside the package that they import."""
     assert worker_script().name == "worker.py"

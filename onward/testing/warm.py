@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, cast
@@ -18,6 +19,8 @@ from typing import Any, Self, cast
 from onward.testing.processes import WorkerProcess, worker_env, worker_script
 from onward.tools import orphans
 
+FORK_FOLDER_ENV = "ONWARD_FORK_FOLDER"
+"""Where the process that workers are forked from has its socket."""
 _POLL_S = 0.01
 
 
@@ -101,9 +104,9 @@ def _context(also: str) -> ForkServerContext:
     if root not in sys.path:
         sys.path.insert(0, root)
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-    context.set_forkserver_preload(
-        ["onward.testing.own_root", "worker", "onward.testing.late_imports", also]
-    )
+    os.environ[FORK_FOLDER_ENV] = get_temp_dir()
+    first = ("onward.testing.own_root", "onward.testing.fork_folder")
+    context.set_forkserver_preload([*first, "worker", "onward.testing.late_imports", also])
     return context
 
 
