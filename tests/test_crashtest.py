@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from aiohttp import web
 
 from onward.console import Output
 from onward.errors import UsageError
+from onward.failpoints import POINTS
 from onward.local_services import TemporalServer
 from onward.testing import PaymentsProcess
 from onward.testing.crash_test import crash_test
@@ -191,6 +193,12 @@ async def test_what_cannot_be_tested_is_refused_before_any_server_starts(
     monkeypatch.setattr("onward.testing.crash_test.testing.servers", None)
     with pytest.raises(UsageError, match=said):
         await crash_test(tool, input=given, probe=probe)
+
+
+def test_the_page_says_what_each_point_is() -> None:
+    """`--points f6` can be typed by who has read the page; it names the points that there are."""
+    page = (Path(__file__).parent.parent / "docs/testing-your-tools.md").read_text()
+    assert re.findall(r"^\| `(f\d+)` \| (.*) \|$", page, re.MULTILINE) == list(POINTS.items())
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def crashtest(
 ) -> int:
     """Test whether a tool of yours keeps what its effect class promises, whenever its worker dies.
 
-    Runs it in real workers, in this folder and environment, against embedded servers (a minute or
-    two): kills it at each of the twelve points of a call, pauses it past its lease, breaks its
+    Runs it in real workers, in this folder and environment, against embedded servers (one to four
+    minutes): kills it at each of the twelve points of a call, pauses it past its lease, breaks its
     connections. Exit code 0: the promise held; 1: it was broken, and the report says what to do.
 
     Example: python starter.py crashtest refunds:refund --input '{"order_id": "{unique}"}'
@@ -71,7 +71,9 @@ def crashtest(
         that answers a number; or a shell command that prints one. {unique} in the latter two is
         the trial's word.
     points
-        Only at these, as in f1,f6 (default: all twelve).
+        Only at these, as in f1,f6 (default: all twelve). f1 to f3 are around the claim, f4 to f7
+        around the tool's request, f8 to f10 around the record of its result, f11 and f12 around
+        the return. docs/testing-your-tools.md names each.
     as_json
         Print one JSON document.
 

@@ -34,7 +34,7 @@ async def crash_test(
 ) -> CrashReport:
     """Test whether a tool keeps the promise of its effect class, whenever its worker dies.
 
-    Takes a minute or two. Workers are processes: they import the tool's module anew, have this
+    Takes one to four minutes. Workers are processes: they import the tool's module anew, have this
     process's environment and folder, and need the extra `local`. Call it from a test, or below
     `if __name__ == "__main__":`.
 
