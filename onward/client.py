@@ -96,6 +96,8 @@ class Run:
     """Its first 200 characters."""
     outcome: str = ""
     """Of an ended run, where the namespace has the search attribute `OnwardOutcome`."""
+    waits_for: str = ""
+    """Of an open run, by `OnwardWaiting`: the `approval` or `doubt` that a person is asked for."""
     pending: tuple[Pending, ...] = ()
     task_waiting: bool = False
     """The workflow's next task lies on the queue: no worker has taken it."""
@@ -225,7 +227,7 @@ async def report(client: Client, run: Run) -> Report:
         recorded = await history.recorded(client, run.key)
     status = RunStatus(
         agent=recorded.request.agent if recorded.request else run.agent,
-        state="running",
+        state="waiting" if run.waits_for else "running",
         step=str(recorded.steps),
         doing="waiting for a worker",
         limits=recorded.opening.limits if recorded.opening else None,
@@ -330,7 +332,8 @@ async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
 async def _run(client: Client, info: WorkflowExecutionInfo) -> Run:
     memo = await _strings(client, info.memo.fields, "agent", "prompt")
     indexed = info.search_attributes.indexed_fields
-    attributes = await _strings(client, indexed, OUTCOME_ATTRIBUTE)
+    attributes = await _strings(client, indexed, OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE)
+    closed = _time(info.close_time)
     return Run(
         id=info.execution.workflow_id,
         run_id=info.execution.run_id,
@@ -338,11 +341,12 @@ async def _run(client: Client, info: WorkflowExecutionInfo) -> Run:
         type=info.type.name,
         status=_words(Status.Name(info.status), "WORKFLOW_EXECUTION_STATUS_"),
         started=_time(info.start_time) or datetime.now(UTC),
-        closed=_time(info.close_time),
+        closed=closed,
         task_queue=info.task_queue,
         agent=memo.get("agent", ""),
         prompt=memo.get("prompt", ""),
         outcome=attributes.get(OUTCOME_ATTRIBUTE, ""),
+        waits_for="" if closed else attributes.get(WAITING_ATTRIBUTE, ""),
     )
 
 

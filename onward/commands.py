@@ -24,6 +24,7 @@ from onward.documents import (
     start_document,
     status_document,
     status_facts,
+    unanswered_row,
     waiting_document,
     waiting_line,
     waiting_row,
@@ -165,9 +166,12 @@ async def result(run_id: str, out: Output, *, wait: bool) -> int:
     run = await find_run(session, run_id)
     if not run.open:
         return await _show_ended(session, run)
-    if not wait:
-        raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
-    return await _wait(session, run)
+    if wait:
+        return await _wait(session, run)
+    seen = await runs.report(session.client, run)
+    if seen.status.state == "waiting":
+        return _show_waiting(session, seen)
+    raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
 
 
 async def list_runs(limit: int, out: Output) -> int:
@@ -186,7 +190,7 @@ async def list_runs(limit: int, out: Output) -> int:
 
 
 async def list_waiting(limit: int, out: Output) -> int:
-    """List the calls of all runs that wait for a person."""
+    """List the calls of all runs that wait for a person; exit 3 if one's worker is away."""
     _refuse_limit(limit)
     session = await open_session(out)
     found = await runs.list_waiting(session.client, limit)
@@ -194,15 +198,16 @@ async def list_waiting(limit: int, out: Output) -> int:
         if not seen.live:
             out.warn(f"{seen.run.id}: {seen.trouble or 'no worker answers'}")
     waiting = [(seen.run, call) for seen in found for call in seen.status.waiting]
+    unanswered = [seen.run for seen in found if not seen.live]
     if out.as_json:
-        out.json({"waiting": [waiting_document(run, call) for run, call in waiting]})
-    elif waiting:
-        columns = ("run", "call", "asks for", "since", "tool", "what, and why")
-        out.table(columns, [waiting_row(run, call) for run, call in waiting])
+        calls = [waiting_document(run, call) for run, call in waiting]
+        out.json({"waiting": calls, "unanswered": [run.id for run in unanswered]})
+    elif rows := [waiting_row(*each) for each in waiting] + [*map(unanswered_row, unanswered)]:
+        out.table(("run", "call", "asks for", "since", "tool", "what, and why"), rows)
         out.note("whole input: `python starter.py status RUN`")
     else:
         out.say("no run waits for a person")
-    return 0
+    return NOT_CONNECTED if unanswered else 0
 
 
 def _refuse_limit(limit: int) -> None:
@@ -341,6 +346,8 @@ def _show_waiting(session: Session, seen: Report) -> int:
         out.json(status_document(seen, ()))
     for call in seen.status.waiting:
         out.warn(waiting_line(seen.run.id, call))
+    if not seen.live:
+        out.warn(f"waits for a person ({seen.run.waits_for}): {seen.trouble}")
     out.note(f"whole input: `python starter.py status {shlex.quote(seen.run.id)}`")
     return WAITS_FOR_PERSON
 

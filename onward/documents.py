@@ -20,6 +20,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "run_id": run.run_id,
         "temporal_status": run.status,
         "outcome": run.outcome or None,
+        "waits_for": run.waits_for or None,
         "agent": run.agent,
         "prompt": run.prompt,
         "started": run.started.isoformat(),
@@ -72,7 +73,7 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
     return [
         ("run", run.id),
         ("agent", now.agent),
-        ("state", now.outcome or now.state),
+        ("state", _state(seen)),
         ("detail", seen.ended.result.detail if seen.ended else ""),
         ("step", now.step),
         ("doing", now.doing),
@@ -99,6 +100,11 @@ def waiting_row(run: Run, call: Waiting) -> tuple[str, ...]:
     return (run.id, call.call, call.kind, _when(since), call.tool, f"{call.summary}: {call.why}")
 
 
+def unanswered_row(run: Run) -> tuple[str, ...]:
+    """Describe a run that nobody could ask what it waits for in a row of `list --waiting`."""
+    return (run.id, "", run.waits_for or "not known", "", "", "its worker does not answer")
+
+
 def waiting_line(run: str, call: Waiting) -> str:
     """Say what a call waits for, and what to type."""
     doubt = " is in doubt" if call.kind == "doubt" else ""
@@ -112,9 +118,17 @@ def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
 
 def row(run: Run) -> tuple[str, ...]:
     """Describe a run in a row of `list`."""
-    state = run.outcome or run.status.lower()
+    state = run.outcome or ("waiting" if run.waits_for else run.status.lower())
     took = _duration(age_s(run))
     return (run.id, state, run.agent, _when(run.started), took, " ".join(run.prompt.split()))
+
+
+def _state(seen: Report) -> str:
+    now = seen.status
+    if now.outcome or now.state != "waiting":
+        return now.outcome or now.state
+    kinds: set[str] = {call.kind for call in now.waiting} or {seen.run.waits_for}
+    return f"waiting ({', '.join(sorted(kinds))})"
 
 
 def age_s(run: Run) -> float:

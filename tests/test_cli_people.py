@@ -1,6 +1,7 @@
 """Calls that wait for a person, as the person sees them on the command line."""
 
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,9 @@ async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     assert f"`python starter.py approve {run.name} 1.1`" in shown.out
     assert 'input of 1.1   {"cents":5}' in shown.out
     assert "step           1" in shown.out
+    assert "waiting (approval)" in shown.out
+    asked = await cli("result", run.name)
+    assert (asked.code, f"approve {run.name} 1.1" in asked.err) == (8, True)
     waited = await cli("result", run.name, "--wait")
     assert (waited.code, "this tool always asks first" in waited.err) == (8, True)
     assert f"whole input: `python starter.py status {run.name}`" in waited.err
@@ -120,6 +124,26 @@ async def test_nothing_is_said_to_a_run_without_a_worker(cli: Cli, bench: Bench)
     begun = await bench.start(says())
     ran = await cli("approve", begun.name, "1.1")
     assert (ran.code, "Start `python worker.py`" in ran.err) == (3, True)
+    await begun.handle.terminate()
+
+
+async def test_a_run_that_waits_without_its_worker_is_shown(
+    cli: Cli, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could be asked, which is not "nothing waits": the run is named, and the exit is 3."""
+    monkeypatch.setattr("onward.client.QUERY_TIMEOUT", timedelta(seconds=0.5))
+    async with bench.worker(app_of(refund), search_attributes=True):
+        begun = await bench.start(uses(("refund", {"cents": 5})), says())
+        await waiting(begun)
+    row = f"{begun.name}\t\tapproval\t\t\tits worker does not answer"
+    await wait_until(lambda: table_has(cli, row), 60, what="the run in the table")
+    ran = await cli("list", "--waiting", "--json")
+    assert (ran.code, begun.name in ran.json["unanswered"]) == (3, True)
+    listed = (await cli("list", "--limit", "100")).out.splitlines()
+    assert any(line.startswith(f"{begun.name}\twaiting\t") for line in listed)
+    assert "waiting (approval)" in (await cli("status", begun.name)).out
+    asked = await cli("result", begun.name)
+    assert (asked.code, "waits for a person (approval)" in asked.err) == (8, True)
     await begun.handle.terminate()
 
 
