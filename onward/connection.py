@@ -7,7 +7,7 @@ come first. Only where none is given, and no Redis either, the server that a liv
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -35,8 +35,9 @@ class Target:
 
     address: str
     namespace: str
-    source: Literal["configured", "local", "default"]
-    """Temporal's own settings; a living `worker.py --local`; or nothing is configured at all."""
+    source: Literal["configured", "local", "default", "only redis"]
+    """Temporal's own settings; a living `worker.py --local`; nothing is configured at all; or only
+    a Redis is, so that the servers of a living `worker.py --local` are not used."""
     ui_url: str | None = None
     """Of the Temporal UI, where it is known."""
     options: ClientConnectConfig = field(default_factory=ClientConnectConfig, repr=False)
@@ -62,9 +63,11 @@ def configured_target() -> Target:
 def find_target(settings: Settings) -> Target:
     """As `configured_target`, but where nothing is configured use a living `worker.py --local`."""
     target = configured_target()
-    if target.source == "configured" or settings.redis_is_configured:
-        return target
-    return _local_target(settings.data_dir) or target
+    local = None if target.source == "configured" else _local_target(settings.data_dir)
+    if local and settings.redis_is_configured:
+        # Half of each would be a run whose records are in another Redis than its worker's.
+        return replace(target, source="only redis")
+    return local or target
 
 
 @cache
@@ -141,6 +144,10 @@ def _no_answer(target: Target, error: Exception) -> str:
         "default": (
             "No address is configured. Start `python worker.py --local` in this folder, "
             "or set TEMPORAL_ADDRESS to your server"
+        ),
+        "only redis": (
+            "ONWARD_REDIS_URL is set, so the servers of `worker.py --local` in this folder are not "
+            "used. Unset it, or set TEMPORAL_ADDRESS too"
         ),
     }
     return (

@@ -20,7 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from onward import run_input
 from onward.connection import connect
-from onward.local_services import TemporalServer
+from onward.local_services import LocalAddresses, TemporalServer, write_local
 from onward.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -104,6 +104,28 @@ async def test_nothing_configured_says_how_to_begin(
     ran = await cli("list")
     assert ran.code == 3
     assert "Start `python worker.py --local`" in ran.err
+
+
+async def test_a_lone_redis_says_why_the_local_servers_are_not_used(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """`worker.py --local` runs in this very folder: "start it" would send people in circles."""
+    monkeypatch.delenv("TEMPORAL_ADDRESS")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ONWARD_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setattr("onward.connection.DEFAULT_ADDRESS", "127.0.0.1:1")
+    (tmp_path / ".onward").mkdir()
+    write_local(
+        tmp_path / ".onward",
+        LocalAddresses(
+            temporal_address="127.0.0.1:2",
+            namespace="default",
+            redis_url="redis://127.0.0.1:3",
+            ui_url="http://127.0.0.1:4",
+        ),
+    )
+    ran = await cli("list")
+    assert (ran.code, "ONWARD_REDIS_URL is set, so the servers" in ran.err) == (3, True)
 
 
 @pytest.mark.usefixtures("client")
