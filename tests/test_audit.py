@@ -52,6 +52,12 @@ class Payout:
         self.tool = pay_out
 
 
+@tool(effect="at_most_once")
+async def text_back(to: str) -> str:
+    """Text back; Claude is told where it is not known whether it went out."""
+    raise httpx2.ReadTimeout(f"no answer about {to}")
+
+
 @tool(effect="read")
 async def look() -> str:
     """Look."""
@@ -83,7 +89,7 @@ def servers(
 async def of_every_kind(bench: Bench) -> Run:
     """Run calls that end in every way; people have a word in four of them."""
     bench.takeover_s = 1.0
-    async with bench.worker(app_of(refund, ship, Payout().tool, look)):
+    async with bench.worker(app_of(refund, ship, Payout().tool, text_back, look)):
         run = await bench.start(
             uses(
                 ("refund", {"cents": 5}),
@@ -96,6 +102,8 @@ async def of_every_kind(bench: Bench) -> Run:
                 ("ship", {"order": "A-1"}),
                 ("pay_out", {"to": "ann"}),
                 ("pay_out", {"to": "bob"}),
+                ("text_back", {"to": "cat"}),
+                ("refund", {"cents": 6}),
             ),
             says(),
         )
@@ -136,10 +144,11 @@ async def test_every_effect_is_accounted_for(cli: Cli, bench: Bench) -> None:
     run = await of_every_kind(bench)
     ran = await cli("audit", run.name, "--verify", "--json")
     assert (ran.code, ran.json["verified"], ran.json["differences"]) == (0, True, [])
-    assert (ran.json["unknown"], ran.json["compared"]) == ([], 12)
+    assert (ran.json["unknown"], ran.json["compared"]) == ([], 13)
     check_outcomes(by_call(ran.json))
     check_row(by_call(ran.json)["1.1"], run)
     check_people(by_call(ran.json))
+    check_retry(by_call(ran.json))
     assert "1.3" in by_call((await cli("audit", run.name, "--all", "--json")).json)
     await check_text(cli, run)
     await check_tampering(cli, bench, run)
@@ -155,9 +164,11 @@ def check_outcomes(rows: dict[str, dict[str, Any]]) -> None:
         "1.5": "denied",
         "1.6": "not run",
         "1.7": "done",
-        "1.8": "done",
+        "1.8": "repeated",
         "1.9": "done",
         "1.10": "done",
+        "1.11": "in doubt",
+        "1.12": "not run",
     }
     assert list(rows) == list(found)
     assert "no such order" in rows["1.2"]["why"]
@@ -187,14 +198,29 @@ def check_people(rows: dict[str, dict[str, Any]]) -> None:
         "1.9": [("resolved", "ann@desk", "retry")],
         "1.10": [("resolved", "ann@desk", "done: on the statement")],
     }
+    for call in ("1.9", "1.10"):
+        assert "ReadTimeout" in rows[call]["decisions"][0]["doubt"]
+
+
+def check_retry(rows: dict[str, dict[str, Any]]) -> None:
+    """The ledger counts a call anew when a person has it tried again; what it says is said so."""
+    retried = rows["1.9"]
+    assert retried["claims"] == 1
+    assert retried["claims_since"] == retried["decisions"][0]["at"] < retried["first_claim_at"]
+    assert rows["1.10"]["claims_since"] is None
 
 
 async def check_text(cli: Cli, run: Run) -> None:
     shown = (await cli("audit", run.name, "--verify")).out
     assert "by ann@desk, as their client claimed: too much" in shown
     assert "not done again: first done by" in shown
-    assert "9 effects of run" in shown
-    assert "verified: 12 records" in shown
+    total = "5 done, 1 failed, 1 denied, 2 not run, 1 repeated, 1 in doubt"
+    assert f"11 calls of run {run.name}: {total}" in shown
+    assert "1 claim since the retry" in shown
+    assert "first claimed since the retry" in shown
+    assert shown.count("was in doubt") == 2
+    assert "outcome  not run, because the outcome of call 1.11 before it is unknown" in shown
+    assert "verified: 13 records" in shown
 
 
 async def check_tampering(cli: Cli, bench: Bench, run: Run) -> None:
@@ -236,7 +262,7 @@ async def check_loss(cli: Cli, bench: Bench, run: Run) -> None:
     beginning, request = (each["text"] for each in wiped.json["differences"][:2])
     assert beginning.startswith("beginning: the record differs; history has done, but it was lost")
     assert request.startswith("step 1's request: ")
-    assert (wiped.code, wiped.json["verified"], len(wiped.json["differences"])) == (1, False, 12)
+    assert (wiped.code, wiped.json["verified"], len(wiped.json["differences"])) == (1, False, 13)
     assert "holds no record of this run" in wiped.json["unknown"][0]
     rows = by_call(wiped.json)
     check_outcomes(rows)

@@ -15,7 +15,10 @@ from onward.client import Pending
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
 from onward.records import Record, Restored
 
-Outcome = Literal["done", "failed", "in doubt", "denied", "not run", "under way", "waiting"]
+Outcome = Literal[
+    "done", "repeated", "failed", "in doubt", "denied", "not run", "under way", "waiting"
+]
+"""`repeated`: an earlier call had asked for the same, and its result was given."""
 _ENDINGS: dict[str, Outcome] = {"done": "done", "failed": "failed", "doubt": "in doubt"}
 _LONGEST_WHY = 300
 _CALL = re.compile(r"\d+(\.r\d+)?\.\d+")
@@ -35,7 +38,9 @@ class Effect:
     key: str
     business: BusinessKey | None
     claims: int | None
-    """Claims in the ledger that count, since a person last had it tried again; None: not known."""
+    """Claims in the ledger that count; None: not known."""
+    claims_since: datetime | None
+    """When a person last had it tried again: no claim before that counts. None: all do."""
     attempts: int | None
     """Attempts that Temporal counts; None: not known."""
     decisions: tuple[Decision, ...]
@@ -125,9 +130,11 @@ def _unknown(call: str, record: Record) -> PreparedCall:
 def _effect(story: CallStory, sources: Sources) -> Effect:
     prepared, call = story.prepared, story.prepared.call
     end, record = sources.ends.get(call), _same(sources.records.get(call), prepared)
+    first_call = _first_call(end, record)
     outcome, why = _outcome(story, end, record, sources)
     claimed = record if record and (record.requests or record.st == "open") else None
-    first_ms = claimed.first_ms if claimed else 0
+    # Without a claim that counts, the record has the first of those that do not.
+    first_ms = claimed.first_ms if claimed and claimed.requests else 0
     return Effect(
         call=call,
         tool=prepared.tool,
@@ -137,14 +144,15 @@ def _effect(story: CallStory, sources: Sources) -> Effect:
         key=prepared.key,
         business=prepared.business,
         claims=claimed.requests if claimed else None,
+        claims_since=_last_retry(story) if claimed else None,
         attempts=_attempts(story, sources),
         decisions=tuple(story.decisions),
         scheduled=story.scheduled,
         first_claim=datetime.fromtimestamp(first_ms / 1000, UTC) if first_ms else None,
         ended=story.ended,
-        outcome=outcome,
+        outcome="repeated" if first_call and outcome == "done" else outcome,
         why=why,
-        first_call=_first_call(end, record),
+        first_call=first_call,
         recorded=story.recorded,
         known_by=(*(("history",) if story.run else ()), *(("ledger",) if record else ())),
         rebuilt=record is not None and claimed is None,
@@ -154,6 +162,10 @@ def _effect(story: CallStory, sources: Sources) -> Effect:
 def _same(record: Record | None, prepared: PreparedCall) -> Record | None:
     """Leave out a record of what another branch asked for at the same position."""
     return record if record and record.fp == prepared.fingerprint else None
+
+
+def _last_retry(story: CallStory) -> datetime | None:
+    return max((each.at for each in story.decisions if each.retry), default=None)
 
 
 def _attempts(story: CallStory, sources: Sources) -> int | None:

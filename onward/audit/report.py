@@ -1,5 +1,6 @@
 """Print an audit: for people a paragraph an effect, for programs one document."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -39,7 +40,7 @@ def show(report: Report, out: Output) -> None:
     for effect in report.effects:
         out.facts(_facts(effect))
         out.result("")
-    out.result(f"{count(len(report.effects), 'effect')} of run {report.run.id}")
+    out.result(_total(report))
     for sentence in report.unknown:
         out.result(f"not known: {sentence}")
     for difference in report.differences:
@@ -52,14 +53,23 @@ def show(report: Report, out: Output) -> None:
 # ---- for people
 
 
+def _total(report: Report) -> str:
+    outcomes = Counter(effect.outcome for effect in report.effects)
+    each = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
+    total = f"{count(len(report.effects), 'call')} of run {report.run.id}"
+    return f"{total}: {each}" if each else total
+
+
 def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
     yield "call", f"{effect.call} {effect.tool or '(its reply is lost)'}"
-    yield "outcome", f"{effect.outcome}: {in_words(effect.why)}" if effect.why else effect.outcome
+    yield "outcome", _outcome(effect)
     yield "class", effect.effect
     yield "input", f"{effect.fingerprint[:_SHORT]}…  {effect.summary}"
     yield "key", effect.key
     yield "tried", ", ".join(_tried(effect))
     for decision in effect.decisions:
+        if decision.doubt:
+            yield "was in doubt", in_words(decision.doubt)
         said = f": {decision.said}" if decision.said else ""
         by = decision.by or "somebody"
         yield decision.what, f"{_local(decision.at)} by {by}, as their client claimed{said}"
@@ -67,18 +77,31 @@ def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
     yield "noted", "; ".join(_notes(effect))
 
 
+def _outcome(effect: Effect) -> str:
+    # What Claude was told of a call that was not run says so itself.
+    if not effect.why or effect.why.startswith(effect.outcome):
+        return effect.why or effect.outcome
+    return f"{effect.outcome}: {in_words(effect.why)}"
+
+
 def _tried(effect: Effect) -> Iterator[str]:
     if effect.claims is not None:
-        yield f"{count(effect.claims, 'claim')} in the ledger"
+        where = _since_retry(effect) or " in the ledger"
+        yield f"{count(effect.claims, 'claim')}{where}"
     if effect.attempts:
         yield f"{count(effect.attempts, 'attempt')} by Temporal"
 
 
 def _times(effect: Effect) -> Iterator[str]:
     moments = (effect.scheduled, effect.first_claim, effect.ended)
-    for name, at in zip(("scheduled", "first claimed", "ended"), moments, strict=True):
+    names = ("scheduled", f"first claimed{_since_retry(effect)}", "ended")
+    for name, at in zip(names, moments, strict=True):
         if at is not None:
             yield f"{name} {_local(at)}"
+
+
+def _since_retry(effect: Effect) -> str:
+    return " since the retry" if effect.claims_since else ""
 
 
 def _notes(effect: Effect) -> Iterator[str]:
@@ -122,12 +145,15 @@ def _row(effect: Effect) -> dict[str, Any]:
             "by_as_claimed": decision.by,
             "at": decision.at.isoformat(),
             "said": decision.said,
+            "doubt": decision.doubt,
         }
         for decision in effect.decisions
     ]
     moments = ("scheduled", "first_claim", "ended")
-    times = {name: row.pop(name) for name in moments}
-    return row | {f"{name}_at": at and at.isoformat() for name, at in times.items()}
+    times = {f"{name}_at": row.pop(name) for name in moments} | {
+        "claims_since": row["claims_since"]
+    }
+    return row | {name: at and at.isoformat() for name, at in times.items()}
 
 
 def _difference(difference: Difference) -> dict[str, str]:

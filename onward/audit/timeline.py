@@ -56,6 +56,8 @@ class Decision:
     said: str = ""
     retry: bool = False
     """It was to be tried again."""
+    doubt: str = ""
+    """Of a call resolved: why it had been in doubt."""
 
 
 @dataclass
@@ -73,6 +75,8 @@ class CallStory:
     """Id of the activity that runs it right now."""
     failure: str = ""
     """How its last activity ended, if that brought no result."""
+    doubt: str = ""
+    """Why it was last in doubt, also where a person has settled that."""
     to_repeat: bool = False
     """That failure only sent the workflow to refill the ledger; nothing was fired."""
     recorded: bool = True
@@ -149,7 +153,10 @@ class Timeline:
         elif kind := self._witnesses.get(number):
             self._witness((await self._read(done.result, kind)).witness.nonce)
         elif story := self._ended(number, event):
-            story.recorded = (await self._read(done.result, CallResult)).recorded
+            result = await self._read(done.result, CallResult)
+            story.recorded = result.recorded
+            if result.status == "in_doubt":
+                story.doubt = result.why
 
     async def _failed(self, event: HistoryEvent) -> None:
         attributes = event.activity_task_failed_event_attributes
@@ -215,7 +222,7 @@ class Timeline:
         answer = done.outcome.success
         verdict = await self._read(answer, Resolution) if isinstance(said, Resolve) else None
         if story := self.calls.get(said.call):
-            story.decisions.append(_decision(said, verdict, _time(event)))
+            story.decisions.append(_decision(said, verdict, story.doubt, _time(event)))
 
     # ---- the run
 
@@ -231,7 +238,7 @@ class Timeline:
 
 
 def _decision(
-    said: Approval | Denial | Resolve, answer: Resolution | None, at: datetime
+    said: Approval | Denial | Resolve, answer: Resolution | None, doubt: str, at: datetime
 ) -> Decision:
     if isinstance(said, Approval):
         return Decision("approved", said.by, at)
@@ -241,7 +248,7 @@ def _decision(
     verdict = answer.verdict if answer else "open"
     if verdict not in {said.outcome, "open"}:
         words += f" (it had turned out to be {verdict} meanwhile, and that stands)"
-    return Decision("resolved", said.by, at, words, retry=verdict == "open")
+    return Decision("resolved", said.by, at, words, retry=verdict == "open", doubt=doubt)
 
 
 def _time(event: HistoryEvent) -> datetime:
