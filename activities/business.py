@@ -70,6 +70,16 @@ class BusinessRecord:
                 await keep_whole(self._ledger, named.whole_sha, named.whole)
             await self._tell(self._position.complete(named.record()))
 
+    async def mine(self) -> CallResult | None:
+        """Return what this very call did, where an attempt that told it here went no further."""
+        place = await self._held()
+        record = (await self._ledger.records(place.step)).records.get(place.step)
+        if record is None or record.st != "done" or record.own != place.token:
+            return None
+        await self._forget_later()
+        result = await recorded_result(self._ledger, record.result)
+        return result.model_copy(update={"first_call": ""})
+
     async def repeated(self, record: str) -> CallResult:
         """Make the result of a call that asked for what an earlier one, of this record, did."""
         first = await recorded_result(self._ledger, record)

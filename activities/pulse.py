@@ -33,6 +33,7 @@ class Pulse:
     def __init__(self, takeover_s: float) -> None:
         self._takeover_s, self._renew_every_s = takeover_s, takeover_s / 3
         self._renewed = time.monotonic()
+        self._own: Renew | None = None  # of the call itself, whose lease `fresh` is about
         self._beat_every_s = min(takeover_s / 3, _LONGEST_S)
         self._tasks: list[asyncio.Task[None]] = []
         self._attempt: asyncio.Task[Any] | None = None
@@ -67,9 +68,17 @@ class Pulse:
         """The claim's lease has not run out."""
         return time.monotonic() - self._renewed < self._takeover_s
 
-    def hold(self, renew: Renew) -> None:
-        """Renew a claim from now on."""
+    def hold(self, renew: Renew, *, lease_binds: bool = False) -> None:
+        """Renew a claim from now on. `lease_binds`: where that fails too long, the attempt ends."""
+        self._own = self._own or renew
         self._tasks.append(asyncio.create_task(self._renew(renew)))
+        if lease_binds:
+            self._tasks.append(asyncio.create_task(self._end_with_lease()))
+
+    async def _end_with_lease(self) -> None:
+        while self.fresh:  # noqa: ASYNC110  (renewals put the moment off: no event to wait for)
+            await asyncio.sleep(self._renewed + self._takeover_s - time.monotonic())
+        self._lose()
 
     async def _beat(self) -> None:
         while True:
@@ -83,10 +92,14 @@ class Pulse:
             try:
                 if not await renew():
                     break
-                self._renewed = began
+                if renew is self._own:
+                    self._renewed = began
             except RedisError as error:
                 # Leases only decide patience: a renewal missed is no reason to stop the work.
                 log.warning("cannot renew the claim: %s", error)
+        self._lose()
+
+    def _lose(self) -> None:
         self.lost = True
         if self._attempt is not None:
             self._attempt.cancel()

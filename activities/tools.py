@@ -40,6 +40,8 @@ _LONGEST_MS = 10 * 60 * 1000
 """A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
 _FEWEST_REQUESTS = 3
 """Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
+_KEY_LASTS_MS = 23 * 3600 * 1000
+"""How long a downstream remembers a key for certain; many prune them after 24 hours."""
 _CONTENT_S = 20.0
 """How long turning a tool's result into text may take."""
 _GRACE_S = 5.0
@@ -72,9 +74,10 @@ class _CallAttempt:
 
     def __init__(self, services: Services, given: ToolInput, pulse: Pulse) -> None:
         self._given, self._pulse, self._began = given, pulse, time.monotonic()
+        self._pulse.details = _last_said()  # each beat takes the place of the one before
         self._ledger = services.ledger(given.run)
         self._tool, self._effect = _tool(services, given), given.effect
-        self._fence, self._sent_before = 0, False
+        self._fence, self._sent_before, self._others_sent = 0, False, False
         self._business = given.business and BusinessRecord(services, given, given.business)
         self._verifier = Verifier(self._tool, services.strict, given.takeover_s, pulse)
         self._position = Position(
@@ -100,14 +103,19 @@ class _CallAttempt:
             case "claimed":
                 failpoint("f3")
                 self._fence, self._sent_before = claim.fence, claim.may_have_sent
-                self._pulse.hold(self._position.renew)
+                self._pulse.hold(self._position.renew, lease_binds=self._effect == "timed")
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
                 return await recorded_result(self._ledger, claim.result)
             case "doubt":
-                return _in_doubt(claim.why, claim.at_ms)
+                return await self._known_late() or _in_doubt(claim.why, claim.at_ms)
             case _:
                 raise stop("mismatch", _ANOTHERS)
+
+    async def _known_late(self) -> CallResult | None:
+        """Return what a lost attempt told its business key, and no more: the truth comes late."""
+        known = await self._business.mine() if self._business else None
+        return await self._complete(known) if known else None
 
     async def _fields(self) -> dict[str, Any]:
         """Read the call's input from the reply that asks for it. Raises `LedgerGap`."""
@@ -124,11 +132,14 @@ class _CallAttempt:
         """Say how a call ends that had its requests and its time; None if it still has some."""
         # A read may be repeated however long ago it began.
         late = self._effect != "read" and claim.now_ms - claim.first_ms > _LONGEST_MS
+        if self._effect == "keyed" and claim.may_have_sent and _age_ms(claim) > _KEY_LASTS_MS:
+            return self._doubt("sent long ago: the other side may have forgotten the key")
         if claim.requests <= (_FEWEST_REQUESTS if late else _MOST_REQUESTS):
             return None
         if claim.may_have_sent and self._effect != "read":
-            return self._doubt(f"no answer to {claim.requests - 1} requests")
-        text = f"The call could not be sent ({claim.requests - 1} tries). Nothing was done."
+            return self._doubt(f"no answer to {claim.requests - 1} requests{self._last_error}")
+        tries = f"{claim.requests - 1} tries{self._last_error}"
+        text = f"The call could not be sent ({tries}). Nothing was done."
         return self._fail(json_text.dumps(text))
 
     async def _of_another_class(self) -> CallResult:
@@ -152,11 +163,13 @@ class _CallAttempt:
         if self._business:
             first = await self._first_asked(self._business)
             if first.verdict == "done":
-                return await self._complete(await self._business.repeated(first.result))
+                known = await self._business.mine() or await self._business.repeated(first.result)
+                return await self._complete(known)
             if first.verdict == "doubt":
                 return await self._doubt(f"an earlier call asked for the same: {first.why}")
             self._pulse.hold(self._business.renew)
             fence = max(fence, first.fence)
+            self._others_sent = first.may_have_sent
             claim = replace(claim, may_have_sent=claim.may_have_sent or first.may_have_sent)
         context = ToolContext(
             idempotency_key=self._given.key,
@@ -222,6 +235,7 @@ class _CallAttempt:
     async def _raised(self, error: Exception) -> CallResult:
         if self._effect == "read":
             return await self._fail(error_content(error))
+        self._pulse.tell(_words(error))
         if isinstance(error, NotVerified):
             await self._position.release(maybe=False)
             raise again(
@@ -264,6 +278,8 @@ class _CallAttempt:
         return await self._recorded(told, result)
 
     async def _fail(self, content: str) -> CallResult:
+        if self._others_sent and self._effect not in {"read", "sealed"}:
+            return await self._doubt("refused, but an earlier request for the same may land")
         result = CallResult(status="failed", content=content, is_error=True, took_s=self._took_s)
         told = await self._position.fail(result.record(), self._fence)
         if told is None and not self._only_request:
@@ -301,6 +317,10 @@ class _CallAttempt:
         return await recorded_result(self._ledger, told.result)
 
     @property
+    def _last_error(self) -> str:
+        return f"; the last said: {self._pulse.details}" if self._pulse.details else ""
+
+    @property
     def _took_s(self) -> float:
         return round(time.monotonic() - self._began, 3)
 
@@ -312,6 +332,12 @@ class _CallAttempt:
             raise again("workspace", str(error), delay_s=_ELSEWHERE_S) from error
 
 
+def _age_ms(claim: Claim) -> float:
+    """Time since the call may first have been sent, also where Redis has forgotten that."""
+    scheduled_ms = activity.info().scheduled_time.timestamp() * 1000
+    return claim.now_ms - min(claim.first_ms, scheduled_ms)
+
+
 async def _to_the_end(telling: Coroutine[Any, Any, CallResult]) -> CallResult:
     """Tell the ledger how the call ended, cancelled meanwhile or not: the tool has run."""
     task = asyncio.ensure_future(telling)
@@ -319,6 +345,12 @@ async def _to_the_end(telling: Coroutine[Any, Any, CallResult]) -> CallResult:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return task.result()
+
+
+def _last_said() -> str:
+    """Return the words of the last error of an earlier attempt; empty where none was told."""
+    details = activity.info().heartbeat_details
+    return str(details[0] or "") if details else ""
 
 
 def _words(error: Exception) -> str:

@@ -118,3 +118,17 @@ async def test_a_doubt_that_was_settled_frees_no_key_of_another_call(
             await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
             await run.ended()
     assert sent == ["ann"]
+
+
+@pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
+async def test_what_the_key_knows_of_a_lost_attempt_is_no_doubt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, effect: EffectClass
+) -> None:
+    """Lost between the key's record and the call's own: the call has its result, as its own."""
+    monkeypatch.setenv("FP", f"f8:1:raise,f12:{900 + len(effect)}:raise")
+    bench.takeover_s, sent = 1.0, list[str]()
+    app = app_of(mailer(sent, effect=effect))
+    run = await bench.run(app, uses(("mail", {"to": "ann"})), says())
+    assert run.result is not None
+    assert (run.result.in_doubt, sent) == ((), ["ann"])
+    assert "asked for the same" not in run.requests[-1].body

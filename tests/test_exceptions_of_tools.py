@@ -200,3 +200,22 @@ async def test_after_a_doubt_no_later_effect_of_the_reply_runs(bench: Bench) -> 
     assert "OUTCOME UNKNOWN" in first["content"]
     assert "not run" in second["content"]
     assert len(attempts.keys) == 1
+
+
+async def test_a_key_that_may_be_forgotten_is_not_used_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many services prune keys after a day: past that a `keyed` call is as one without."""
+    monkeypatch.setattr(tools, "_KEY_LASTS_MS", 0)
+    sent = list[bool]()
+
+    @tool(effect="keyed")
+    async def act() -> None:
+        """Act, without an answer."""
+        sent.append(True)
+        raise TimeoutError
+
+    run = await bench.run(app_of(act), uses(("act", {})), says())
+    assert run.result is not None
+    assert (run.result.in_doubt, len(sent)) == (("1.1",), 1)
+    assert "may have forgotten the key" in run.requests[-1].body

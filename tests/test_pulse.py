@@ -1,6 +1,7 @@
 import asyncio
 from contextlib import suppress
 
+from redis.exceptions import RedisError
 from temporalio.testing import ActivityEnvironment
 
 from activities.pulse import Pulse
@@ -27,3 +28,21 @@ async def test_a_renewal_under_way_at_the_end_fails_no_attempt() -> None:
         return "recorded"
 
     assert await ActivityEnvironment().run(attempt) == "recorded"
+
+
+async def test_a_lease_that_binds_ends_the_attempt_with_it() -> None:
+    """Of `timed`: cut off from Redis, an attempt sends nothing once others may think so."""
+
+    async def renew() -> bool:
+        raise RedisError("away")
+
+    async def attempt() -> str:
+        async with Pulse(takeover_s=0.05) as pulse:
+            pulse.hold(renew, lease_binds=True)
+            try:
+                await asyncio.sleep(20)
+            except asyncio.CancelledError:
+                return "ended" if pulse.lost else "cancelled"
+        return "went on"
+
+    assert await ActivityEnvironment().run(attempt) == "ended"
