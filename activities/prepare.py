@@ -84,7 +84,8 @@ def _business_key(
         name = _named(options.key_from(dict(given)))
     except Exception as error:  # noqa: BLE001  (the author's code, on whatever Claude sent)
         said = f"{type(error).__name__}: {error}"
-        return None, f"What the call asks for cannot be told ({said}). Nothing was done."[:500]
+        failed = f"The tool's key_from failed, so what the call asks for cannot be told ({said})"
+        return None, f"{failed[:480]}. Nothing was done."
     everywhere = options.key_scope == "everywhere"
     return BusinessKey(position=business_position(tool, name), everywhere=everywhere), None
 

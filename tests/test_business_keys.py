@@ -99,3 +99,4 @@ async def test_a_call_that_cannot_be_named_is_not_run(bench: Bench) -> None:
 
     run = await bench.run(app_of(act), uses(("act", {})), says())
     assert "cannot be told (KeyError" in told(run)[0]
+    assert "The tool's key_from failed" in told(run)[0]

@@ -69,6 +69,15 @@ async def _later(_: dict[str, Any]) -> str:
         ({"key_from": _later}, "an async key_from"),
         ({"ask": _later}, "an async ask"),
         ({"effect": "sealed", "seal": True}, "give it a function"),
+        ({"ask": "sometimes"}, "'never', 'always', or a function of the call"),
+        ({"ask": ["always"]}, "'never', 'always', or a function of the call"),
+        ({"ask": lambda: True}, "give it a function of the call"),
+        ({"key_from": lambda _, __: ""}, "give it a function of the call"),
+        ({"effect": "sealed", "seal": lambda _: None}, "function of the call and its context"),
+        ({"effect": "timed", "check": lambda: None, "settle_s": 1}, "the call and its context"),
+        ({"effect": "read", "moves_money": True}, "'read' and moves_money"),
+        ({"effect": "read", "irreversible": True}, "'read' and irreversible"),
+        ({"effect": "read", "in_doubt": "person"}, "'read' and in_doubt"),
     ],
 )
 def test_what_judges_a_call_must_be_a_function(options: dict[str, Any], why: str) -> None:

@@ -20,6 +20,15 @@ KeyScope = Literal["run", "everywhere"]
 AskDownstream = Callable[[dict[str, Any], ToolContext], Any]
 """`seal` or `check`, sync or async: the effect's result, or None if it did not happen."""
 
+_WORDS = ("never", "always")
+_FUNCTIONS = {
+    "ask": ("the call",),
+    "key_from": ("the call",),
+    "seal": ("the call", "its context"),
+    "check": ("the call", "its context"),
+}
+"""Options that are functions, and what each is given."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
@@ -66,19 +75,23 @@ class Options:
             raise AppError(f"{where} has timeout_s {self.timeout_s!r}; use seconds, more than 0")
         if self.in_doubt is not None:
             _refuse_other(where, "in_doubt", self.in_doubt, get_args(Settler))
-        if not callable(self.ask):
-            _refuse_other(where, "ask", self.ask, ("never", "always"))
+        if not callable(self.ask) and self.ask not in _WORDS:
+            words = "use one of 'never', 'always', or a function of the call"
+            raise AppError(f"{where} has ask {self.ask!r}; {words}")
         _refuse_other(where, "key_scope", self.key_scope, get_args(KeyScope))
         if self.key_scope != "run" and self.key_from is None:
             raise AppError(f"{where} has a key_scope and no key_from; give it both, or neither")
         self._refuse_no_functions(where)
         self._refuse_verifying(where)
+        self._refuse_serious_read(where)
 
     def _refuse_no_functions(self, where: str) -> None:
-        for option in ("key_from", "seal", "check"):
+        for option, given in _FUNCTIONS.items():
             found = getattr(self, option)
-            if found is not None and not callable(found):
-                raise AppError(f"{where} has {option} {found!r}; give it a function")
+            unset = found is None or (isinstance(found, str) and option == "ask")
+            if not unset and not _takes(found, len(given)):
+                wanted = " and ".join(given)
+                raise AppError(f"{where} has {option} {found!r}; give it a function of {wanted}")
         for option in ("ask", "key_from"):
             # Nobody awaits it: what it returns would be taken for yes, or for a name.
             if inspect.iscoroutinefunction(getattr(self, option)):
@@ -95,6 +108,27 @@ class Options:
                 )
         if self.settle_s is not None and not _is_time(self.settle_s):
             raise AppError(f"{where} has settle_s {self.settle_s!r}; use seconds, more than 0")
+
+    def _refuse_serious_read(self, where: str) -> None:
+        for option in ("moves_money", "irreversible", "in_doubt"):
+            if self.effect == "read" and getattr(self, option):
+                raise AppError(
+                    f"{where} has effect 'read' and {option}; what changes nothing is never in "
+                    f"doubt. Leave {option} out, or declare the effect that it has"
+                )
+
+
+def _takes(function: object, count: int) -> bool:
+    """Say whether it can be called with so many arguments by position."""
+    if not callable(function):
+        return False
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some built-in functions do not say what they take
+        return True
+    return True
 
 
 def _refuse_other(where: str, option: str, found: object, allowed: tuple[str, ...]) -> None:

@@ -54,7 +54,9 @@ class Watch:
 
 def watched(tool: Tool[..., Any], watch: Watch) -> Tool[..., Any]:
     """Make the same tool, watched; nobody is asked, neither before a call nor of a doubt."""
-    unattended = replace(tool.options, ask="never", in_doubt="model")
+    # Not in_doubt="model": a tool that reads may not say who settles its doubts.
+    nobody: dict[str, Any] = {"moves_money": False, "irreversible": False, "in_doubt": None}
+    unattended = replace(tool.options, ask="never", **nobody)
     return Tool(_watched(tool.__wrapped__, watch), unattended)
 
 
