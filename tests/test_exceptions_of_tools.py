@@ -138,6 +138,7 @@ async def test_what_can_never_be_sent_ends_as_an_error(
     attempts = Attempts("at_most_once", *[NotSent("no route")] * 9)
     run, told = await _run(bench, attempts)
     assert (len(attempts.keys), told["is_error"]) == (2, True)
+    assert "2 tries; the last said: no route" in told["content"]
     assert run.result is not None
     assert run.result.in_doubt == ()
 

@@ -245,6 +245,7 @@ async def test_a_network_error_is_retried_with_the_same_key_and_not_for_ever(
     blocks = results_in(run)
     assert blocks[0]["content"] == "sent"
     assert "OUTCOME UNKNOWN" in blocks[1]["content"]
+    assert "3 requests; the last said: ConnectionError: reset by peer" in blocks[1]["content"]
     assert [len(set(used)) for used in keys.values()] == [1, 1]
     assert [len(used) for used in keys.values()] == [2, 3]
 
