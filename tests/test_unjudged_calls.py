@@ -62,6 +62,14 @@ async def _later(_: dict[str, Any]) -> str:
     return "later"
 
 
+def _of_one(call: dict[str, Any]) -> str:
+    return str(call)
+
+
+def _of_two(call: dict[str, Any], context: Any) -> str:
+    return f"{call} {context}"
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -72,8 +80,8 @@ async def _later(_: dict[str, Any]) -> str:
         ({"ask": "sometimes"}, "'never', 'always', or a function of the call"),
         ({"ask": ["always"]}, "'never', 'always', or a function of the call"),
         ({"ask": lambda: True}, "give it a function of the call"),
-        ({"key_from": lambda _, __: ""}, "give it a function of the call"),
-        ({"effect": "sealed", "seal": lambda _: None}, "function of the call and its context"),
+        ({"key_from": _of_two}, "give it a function of the call"),
+        ({"effect": "sealed", "seal": _of_one}, "function of the call and its context"),
         ({"effect": "timed", "check": lambda: None, "settle_s": 1}, "the call and its context"),
         ({"effect": "read", "moves_money": True}, "'read' and moves_money"),
         ({"effect": "read", "irreversible": True}, "'read' and irreversible"),

@@ -10,7 +10,8 @@ from test_odd_replies import prepared
 
 from onward import tool
 from onward.identity import fingerprint
-from onward.messages import Settler
+from onward.messages import RunRequest, Settler, Waiting
+from workflows.state import RunState
 
 
 @tool(effect="keyed", ask="always")
@@ -53,6 +54,27 @@ def test_what_is_cut_says_so() -> None:
     many: dict[str, Any] = {f"{LONG}{number}": LONG for number in range(40)}
     summary = prepared(pay, json.dumps(many)).summary
     assert (len(summary) <= 160, "…" in summary[-2:]) == (True, True)
+
+
+def test_the_temporal_ui_shows_what_can_be_typed() -> None:
+    """Its Markdown has a list, commands for a shell, and no link or markup of Claude's making."""
+    state = RunState.of(RunRequest(prompt="p", agent="clerk"))
+    state.waiting.ask(
+        Waiting(
+            call="1.1",
+            kind="approval",
+            tool="pay",
+            summary='memo="` [free](http://x)"',
+            why="why",
+            view="v",
+            since_ms=0,
+        )
+    )
+    lines = state.details("run 1").splitlines()
+    assert lines[0] == "**clerk** is at step 1: starting"
+    assert lines[1:3] == ["", "- spent: $0.0000 in 0 requests, 0 tokens"]
+    assert """(`memo="' [free](http://x)"`)""" in lines[3]
+    assert "`python starter.py approve 'run 1' 1.1`" in lines[3]
 
 
 async def test_status_has_the_whole_input(bench: Bench) -> None:

@@ -183,7 +183,7 @@ def list_(
     limit: Annotated[int, Parameter(allow_leading_hyphen=True)] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """List the newest runs, or what waits for a person.
+    """List the newest runs, or what waits for a person (exit 3 where a run's worker is away).
 
     Example: python starter.py list --waiting
 
