@@ -42,5 +42,5 @@ async def test_what_is_heard_late_was_said_early(bench: Bench) -> None:
 
 
 async def heard(run: Run) -> bool:
-    name = "workflow_execution_update_completed_event_attributes"
-    return any(event.HasField(name) for event in (await run.history()).events)
+    events = (await run.history()).events
+    return any(e.HasField("workflow_execution_update_completed_event_attributes") for e in events)
