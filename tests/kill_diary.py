@@ -15,6 +15,8 @@ class Diary:
     """A file with a line for each trial; read when it is opened."""
 
     file: Path
+    earlier: Path | None = None
+    """Figures of a run whose file is gone: its trials count too."""
     done: Counter[Cell] = field(default_factory=Counter[Cell])
     commits: set[str] = field(default_factory=set[str])
     failed: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -23,6 +25,11 @@ class Diary:
     def __post_init__(self) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.touch()
+        if self.earlier is not None:
+            told = json.loads(self.earlier.read_text())
+            self.done.update({Cell.parse(cell): count for cell, count in told["done"].items()})
+            self.commits.update(told["commits"])
+            self.failed.update(told["failed"])
         for line in self.file.read_text().splitlines():
             self._count(**json.loads(line))
 
@@ -55,6 +62,7 @@ class Diary:
             "commits": sorted(self.commits),
             "trials": self.done.total(),
             "failed": self.failed,
+            "done": {str(cell): count for cell, count in self.done.items()},
         }
         return figures | {action: self._of(action) for action in ACTIONS}
 

@@ -2,6 +2,7 @@
 
     python tests/kill_matrix_long.py --state DIR --minutes 60
     python tests/kill_matrix_long.py --state DIR --cells f6:keyed:kill --seed 123     one trial
+    python tests/kill_matrix_long.py --state DIR --earlier docs/figures/kill-matrix.json …
 
 Each trial is a line in DIR/trials.jsonl; what is there is not done again. Exit code 1: one failed.
 """
@@ -109,6 +110,7 @@ def main(
     minutes: float = 60.0,
     jobs: int = 24,
     seed: int | None = None,
+    earlier: Path | None = None,
     figures: Path | None = None,
 ) -> int:
     """Strike every cell so many times.
@@ -122,21 +124,21 @@ def main(
         minutes: Stop after so long; the same command goes on.
         jobs: Trials beside each other: most of a trial is waiting.
         seed: Of one trial to be done again.
+        earlier: Figures of a run whose state is gone: what it tried is not done again.
         figures: File for the totals.
 
     """
     logging.disable()  # attempts that fail are what the trials are made of
-    diary, ends = Diary(state / "trials.jsonl"), time.monotonic() + minutes * 60
+    diary, ends = Diary(state / "trials.jsonl", earlier), time.monotonic() + minutes * 60
     chosen = [Cell.parse(text) for text in cells or []] or Cell.all()
     wanted: dict[Action, int] = {"kill": kills, "pause": pauses, "raise": raises}
     seeds: Callable[[], int] = (lambda: random.getrandbits(32)) if seed is None else lambda: seed
     left = diary.left(wanted, chosen) if seed is None else chosen
     with suppress(asyncio.CancelledError):
         _strike_all([Trial(cell, seeds()) for cell in left], diary, jobs, ends)
-    text = json.dumps(diary.figures(), indent=2)
-    print(text)
+    print(diary)
     if figures:
-        figures.write_text(text + "\n")
+        figures.write_text(json.dumps(diary.figures(), indent=2) + "\n")
     return 1 if diary.failed else 0
 
 

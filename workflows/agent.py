@@ -139,7 +139,12 @@ class AgentWorkflow:
     def _may_deny(self, said: m.Denial) -> None:
         self._refuse(said, "approval")
 
-    @workflow.update(name="resolve", description="Say how a call in doubt ended.")
+    @workflow.update(
+        name="resolve",
+        description="Say how a call in doubt ended.",
+        # An ending run waits for it, but not for ever: see `_handlers_ended`.
+        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    )
     async def resolve(self, said: m.Resolve) -> m.Resolution:
         """Settle a doubt; returns what the ledger holds now: a truth that came late stands."""
         self._refuse(said, "doubt")  # again: another one may have been accepted just before
