@@ -69,7 +69,7 @@ class Story:
     ) -> Resolved:
         asked: dict[str, Any] = {"fp": FP, "cls": "at_most_once", "quarantine_ms": 0, **more}
         return await self.ledger.resolve(
-            STEP, at_ms=at_ms, to=to, by="ann", result=f'"{to}"', **asked
+            STEP, at_ms=at_ms, to=to, by="operator", result=f'"{to}"', **asked
         )
 
     async def renew(self, token: str) -> Verdict:

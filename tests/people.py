@@ -24,7 +24,7 @@ async def waiting(run: Run, count: int = 1) -> tuple[Waiting, ...]:
 async def say(run: Run, update: str, call: str, **said: Any) -> Any:
     """Send an update; returns its answer as plain JSON."""
     handle: Any = run.handle
-    return await handle.execute_update(update, {"call": call, "by": "ann@desk", **said})
+    return await handle.execute_update(update, {"call": call, "by": "operator@desk", **said})
 
 
 async def refused(run: Run, update: str, call: str, **said: Any) -> str:

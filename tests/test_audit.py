@@ -45,7 +45,7 @@ class Payout:
         async def pay_out(to: str) -> str:
             """Pay out."""
             self.sent += 1
-            if to == "bob" or self.sent == 1:
+            if to == "second" or self.sent == 1:
                 raise httpx2.ReadTimeout("no answer")
             return f"paid {to}"
 
@@ -100,8 +100,8 @@ async def of_every_kind(bench: Bench) -> Run:
                 ("refund", {"cents": "x"}),
                 ("ship", {"order": "A-1"}),
                 ("ship", {"order": "A-1"}),
-                ("pay_out", {"to": "ann"}),
-                ("pay_out", {"to": "bob"}),
+                ("pay_out", {"to": "first"}),
+                ("pay_out", {"to": "second"}),
                 ("text_back", {"to": "cat"}),
                 ("refund", {"cents": 6}),
             ),
@@ -193,10 +193,10 @@ def check_people(rows: dict[str, dict[str, Any]]) -> None:
         if row["decisions"]
     }
     assert said == {
-        "1.4": [("approved", "ann@desk", "")],
-        "1.5": [("denied", "ann@desk", "too much")],
-        "1.9": [("resolved", "ann@desk", "retry")],
-        "1.10": [("resolved", "ann@desk", "done: on the statement")],
+        "1.4": [("approved", "operator@desk", "")],
+        "1.5": [("denied", "operator@desk", "too much")],
+        "1.9": [("resolved", "operator@desk", "retry")],
+        "1.10": [("resolved", "operator@desk", "done: on the statement")],
     }
     for call in ("1.9", "1.10"):
         assert "ReadTimeout" in rows[call]["decisions"][0]["doubt"]
@@ -212,7 +212,7 @@ def check_retry(rows: dict[str, dict[str, Any]]) -> None:
 
 async def check_text(cli: Cli, run: Run) -> None:
     shown = (await cli("audit", run.name, "--verify")).out
-    assert "by ann@desk, as their client claimed: too much" in shown
+    assert "by operator@desk, as their client claimed: too much" in shown
     assert "not done again: first done by" in shown
     total = "5 done, 1 failed, 1 denied, 2 not run, 1 repeated, 1 in doubt"
     assert f"11 calls of run {run.name}: {total}" in shown
@@ -279,7 +279,7 @@ async def test_a_run_that_goes_on_is_told_as_it_stands(
     """
     async with bench.worker(app_of(refund, Payout().tool)):
         run = await bench.start(
-            uses(("pay_out", {"to": "ann"}), ("refund", {"cents": 60}), ("refund", {"cents": 5})),
+            uses(("pay_out", {"to": "first"}), ("refund", {"cents": 60}), ("refund", {"cents": 5})),
             says(),
         )
         await waiting(run, 2)
@@ -410,5 +410,5 @@ async def test_a_reset_run_tells_both_branches(cli: Cli, bench: Bench) -> None:
     ran = await cli("audit", run.name, "--verify", "--json")
     (row,) = ran.json["effects"]
     assert (ran.code, row["outcome"], row["claims"]) == (0, "done", 1)
-    assert [each["by_as_claimed"] for each in row["decisions"]] == ["ann@desk"]
+    assert [each["by_as_claimed"] for each in row["decisions"]] == ["operator@desk"]
     assert f"what run {run.handle.first_execution_run_id} did" in ran.json["unknown"][-1]

@@ -38,7 +38,7 @@ def told(run: Run) -> list[Any]:
     ]
 
 
-MAIL, AGAIN = ("mail", {"to": "Ann", "text": "hi"}), ("mail", {"to": "ann", "text": "hello"})
+MAIL, AGAIN = ("mail", {"to": "First", "text": "hi"}), ("mail", {"to": "first", "text": "hello"})
 
 
 @pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
@@ -49,7 +49,7 @@ async def test_the_same_asked_twice_is_done_once(bench: Bench, effect: str) -> N
     assert len(mailer.sent) == 1
     ((note, first),) = told(run)
     assert f"call {run.name} 1.1 asked for the same" in note["text"]
-    assert first["text"] == "sent hi to Ann"
+    assert first["text"] == "sent hi to First"
     await run.replay()
 
 
@@ -58,12 +58,12 @@ async def test_what_was_refused_may_be_asked_again(bench: Bench) -> None:
     mailer = Mailer(effect="keyed", refuses=1)
     run = await bench.run(app_of(mailer.tool), uses(MAIL), uses(MAIL), says())
     assert len(mailer.sent) == 2
-    assert told(run) == ["sent hi to Ann"]
+    assert told(run) == ["sent hi to First"]
 
 
 async def test_another_run_acts_anew_unless_the_tool_says_everywhere(bench: Bench) -> None:
     """By default a key is a run's own; with key_scope everywhere it is the deployment's."""
-    name = {"to": f"ann-{uuid.uuid4().hex}", "text": "hi"}
+    name = {"to": f"first-{uuid.uuid4().hex}", "text": "hi"}
     own, shared = Mailer(effect="keyed"), Mailer(effect="keyed", key_scope="everywhere")
     runs = [
         await bench.run(app_of(mailer.tool), uses(("mail", name)), says())

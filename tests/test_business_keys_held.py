@@ -89,7 +89,7 @@ async def test_a_call_that_is_given_up_tells_who_asks_for_the_same(
             raise error
         return "sent"
 
-    twice = [uses(("mail", {"to": "ann"}))] * 2
+    twice = [uses(("mail", {"to": "first"}))] * 2
     run = await bench.run(app_of(mail), *twice, says())
     assert run.result is not None
     assert run.result.in_doubt == in_doubt
@@ -100,7 +100,7 @@ async def test_a_doubt_that_was_settled_frees_no_key_of_another_call(
     bench: Bench, own_redis: RedisServer
 ) -> None:
     """A call in doubt before it asked for the key, settled as failed, then a wipe: still held."""
-    sent, given = list[str](), {"to": "ann"}
+    sent, given = list[str](), {"to": "first"}
     bench.takeover_s = 0.6
     mail = mailer(sent, moves_money=True, timeout_s=SHORT_S)
     async with connected(own_redis.url) as redis:
@@ -109,7 +109,7 @@ async def test_a_doubt_that_was_settled_frees_no_key_of_another_call(
             late = uses(("mail", given), delay_s=1)
             run = await bench.start(uses(("mail", given)), late, late, says())
             await wait_until(lambda: len(run.requests) >= 2, 20, what="step 2")
-            fp = fingerprint("mail", '{"to":"ann"}')
+            fp = fingerprint("mail", '{"to":"first"}')
             ledger = bench.ledger(run)
             await ledger.doubt("2.1", fp=fp, cls="at_most_once", token="dead", why="owner_lost")
             await waiting(run)
@@ -117,7 +117,7 @@ async def test_a_doubt_that_was_settled_frees_no_key_of_another_call(
             await wait_until(lambda: len(run.requests) >= 3, 20, what="step 3")
             await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
             await run.ended()
-    assert sent == ["ann"]
+    assert sent == ["first"]
 
 
 @pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
@@ -128,7 +128,7 @@ async def test_what_the_key_knows_of_a_lost_attempt_is_no_doubt(
     monkeypatch.setenv("FP", f"f8:1:raise,f12:{900 + len(effect)}:raise")
     bench.takeover_s, sent = 1.0, list[str]()
     app = app_of(mailer(sent, effect=effect))
-    run = await bench.run(app, uses(("mail", {"to": "ann"})), says())
+    run = await bench.run(app, uses(("mail", {"to": "first"})), says())
     assert run.result is not None
-    assert (run.result.in_doubt, sent) == ((), ["ann"])
+    assert (run.result.in_doubt, sent) == ((), ["first"])
     assert "asked for the same" not in run.requests[-1].body

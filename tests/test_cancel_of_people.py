@@ -39,7 +39,7 @@ async def test_a_cancel_that_makes_a_doubt_waits_for_nobody(bench: Bench, cancel
         await asyncio.Event().wait()
 
     async with bench.worker(app_of(pay_out)):
-        run = await bench.start(uses(("pay_out", {"to": "ann"})), says())
+        run = await bench.start(uses(("pay_out", {"to": "first"})), says())
         await wait_until(lambda: began, 20, what="the payment")
         await cancel(run)
         if cancel is by_signal:

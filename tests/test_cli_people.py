@@ -50,7 +50,7 @@ def cli(
 async def run(bench: Bench) -> AsyncGenerator[Run]:
     """A run that first waits for an approval, then for a doubt to be settled."""
     async with bench.worker(app_of(refund, send), search_attributes=True):
-        begun = await bench.start(uses(("refund", {"cents": 5}), ("send", {"to": "ann"})), says())
+        begun = await bench.start(uses(("refund", {"cents": 5}), ("send", {"to": "first"})), says())
         await waiting(begun)
         yield begun
 

@@ -33,7 +33,7 @@ class Payout:
 
 
 async def in_doubt(bench: Bench, *then: str) -> Run:
-    calls = [("pay_out", {"to": name}) for name in ("ann", *then)]
+    calls = [("pay_out", {"to": name}) for name in ("first", *then)]
     return await bench.start(uses(*calls), says())
 
 
@@ -47,18 +47,18 @@ async def test_a_person_says_that_it_was_done(bench: Bench) -> None:
             "1.1",
             "doubt",
             "pay_out",
-            "to=ann",
+            "to=first",
         )
         assert "ReadTimeout" in call.why
         settled = await say(run, "resolve", "1.1", outcome="done", view=call.view, note="seen it")
         result = await run.ended()
     assert settled["verdict"] == "done"
-    assert (result.outcome, result.in_doubt, payout.sent) == ("completed", (), ["ann"])
+    assert (result.outcome, result.in_doubt, payout.sent) == ("completed", (), ["first"])
     body = run.requests[-1].body
     assert "this call was done. seen it" in body
     assert '"is_error":true' not in body.replace(" ", "")
     record = (await bench.ledger(run).records("1.1")).records["1.1"]
-    assert (record.st, record.by) == ("done", "ann@desk")
+    assert (record.st, record.by) == ("done", "operator@desk")
     await run.replay()
 
 
@@ -74,8 +74,8 @@ async def test_failed_and_retry_wait_for_the_quarantine(bench: Bench) -> None:
         answer = await say_in_time(run, "1.1", "retry")
         result = await run.ended()
     assert answer["verdict"] == "open"
-    assert (result.in_doubt, payout.sent) == ((), ["ann", "ann"])
-    assert "paid ann" in run.requests[-1].body
+    assert (result.in_doubt, payout.sent) == ((), ["first", "first"])
+    assert "paid first" in run.requests[-1].body
     await run.replay()
 
 
@@ -88,7 +88,7 @@ async def test_a_person_says_that_it_was_not_done(bench: Bench) -> None:
         await waiting(run)
         verdict = (await say_in_time(run, "1.1", "failed"))["verdict"]
         await run.ended()
-    assert (verdict, payout.sent) == ("failed", ["ann"])
+    assert (verdict, payout.sent) == ("failed", ["first"])
     assert "was not done" in run.requests[-1].body
 
 
@@ -96,12 +96,12 @@ async def test_the_next_effect_waits_until_the_doubt_is_settled(bench: Bench) ->
     """Later effects of the reply may depend on the one in doubt."""
     payout = Payout()
     async with bench.worker(app_of(payout.tool)):
-        run = await in_doubt(bench, "bob")
+        run = await in_doubt(bench, "second")
         await waiting(run)
-        assert payout.sent == ["ann"]
+        assert payout.sent == ["first"]
         await say(run, "resolve", "1.1", outcome="done")
         await run.ended()
-    assert payout.sent == ["ann", "bob"]
+    assert payout.sent == ["first", "second"]
 
 
 async def test_what_a_person_says_of_something_else_is_refused(bench: Bench) -> None:
@@ -152,7 +152,7 @@ async def test_a_doubt_outlives_the_ledger(bench: Bench, own_redis: RedisServer)
             settled = await say(run, "resolve", "1.1", outcome="done", note="by phone")
             result = await run.ended()
     assert settled["verdict"] == "done"
-    assert (result.outcome, payout.sent) == ("completed", ["ann"])
+    assert (result.outcome, payout.sent) == ("completed", ["first"])
     assert "by phone" in run.requests[-1].body
 
 
@@ -170,7 +170,7 @@ async def test_a_doubt_that_began_anew_is_settled_too(bench: Bench, own_redis: R
             await ledger.doubt("1.1", fp=fp, cls="at_most_once", token="late", why="lost")
             settled = await say(run, "resolve", "1.1", outcome="done")
             result = await run.ended()
-    assert (settled["verdict"], result.outcome, payout.sent) == ("done", "completed", ["ann"])
+    assert (settled["verdict"], result.outcome, payout.sent) == ("done", "completed", ["first"])
 
 
 async def test_settled_doubts_come_back_from_history(bench: Bench, own_redis: RedisServer) -> None:
@@ -185,7 +185,7 @@ async def test_settled_doubts_come_back_from_history(bench: Bench, own_redis: Re
     async with connected(own_redis.url) as redis:
         bench.redis = redis
         async with bench.worker(app_of(payout.tool, look)):
-            steps = (uses(("pay_out", {"to": "ann"})), uses(("look", {}), delay_s=1), says())
+            steps = (uses(("pay_out", {"to": "first"})), uses(("look", {}), delay_s=1), says())
             run = await bench.start(*steps)
             await waiting(run)
             await say(run, "resolve", "1.1", outcome="done", note="by phone")

@@ -147,7 +147,7 @@ async def test_a_cluster_takes_every_operation(cluster: Redis) -> None:
     await story.ledger.restore(told, {"13": "turn"})
     await story.ledger.restore({"14.1": Restored("doubt", FP, "keyed", at_ms=1)}, {})
     settled = await story.ledger.resolve(
-        "14.1", fp=FP, cls="keyed", at_ms=1, to="done", quarantine_ms=0, by="ann", result="1"
+        "14.1", fp=FP, cls="keyed", at_ms=1, to="done", quarantine_ms=0, by="operator", result="1"
     )
     assert settled.verdict == "done"
     assert set((await story.ledger.snapshot()).records) == {STEP, *told, "14.1"}

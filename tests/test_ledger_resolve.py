@@ -42,7 +42,7 @@ async def test_what_a_person_settles_is_everybodys_answer(
     assert (found.verdict, found.result) == (late.verdict, late.result) == (to, f'"{to}"')
     record = await story.record()
     assert record is not None
-    assert record.by == "ann"
+    assert record.by == "operator"
 
 
 @pytest.mark.parametrize("cls", EVERY)
@@ -54,7 +54,7 @@ async def test_a_retry_is_sent_knowing_that_the_first_may_land(
     assert (await story.resolve(at_ms, "retry", cls=cls)).verdict == "open"
     record, claim = await story.record(), await story.claim("b", cls)
     assert record is not None
-    assert (record.st, record.by) == ("open", "ann")
+    assert (record.st, record.by) == ("open", "operator")
     assert (claim.verdict, claim.may_have_sent, claim.requests) == ("claimed", True, 1)
     assert claim.first_ms == claim.now_ms
 
@@ -186,6 +186,6 @@ async def test_a_person_may_bring_a_long_result(story: Story) -> None:
         to="done",
         result=long,
         quarantine_ms=0,
-        by="ann",
+        by="operator",
     )
     assert settled.result == (await story.claim("b", "at_most_once")).result == long

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
-from agent_runs import Bench, app_of, connected, says, uses
+from agent_runs import Bench, Run, app_of, connected, says, uses
+from people import say, waiting
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
@@ -56,19 +57,39 @@ async def fall() -> str:
     raise ValueError("nobody knows")
 
 
+@tool(moves_money=True, ask=lambda call: call["cents"] > 50)
+async def pay(cents: int) -> str:
+    """Fail with an outcome that a person settles."""
+    raise TimeoutError(f"no answer about {cents}")
+
+
+async def doubted(run: Run, call: str) -> None:
+    async def in_doubt() -> bool:
+        return any((each.call, each.kind) == (call, "doubt") for each in await waiting(run))
+
+    await wait_until(in_doubt, 30, what=f"the doubt about {call}")
+
+
 @pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
 async def test_record_a_history(bench: Bench) -> None:
-    """One run with reads, effects, a refusal, a doubt, a wipe and its refill."""
+    """One run with reads, effects, a refusal, doubts, people who decide, a wipe and its refill."""
     steps = [
         uses(("look", {}), ("look", {}), ("act", {})),
         uses(("absent", {}), ("fall", {}), ("act", {})),
+        uses(("pay", {"cents": 60}), ("pay", {"cents": 70}), ("pay", {"cents": 5})),
         uses(("act", {}), delay_s=0.5),
     ]
     async with redis_server(None) as server, connected(server.url) as redis:
         bench.redis = redis
-        async with bench.worker(app_of(look, act, fall)):
+        async with bench.worker(app_of(look, act, fall, pay), search_attributes=True):
             run = await bench.start(*steps, says())
-            await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
+            await waiting(run, 2)
+            await say(run, "approve", "3.1")
+            await say(run, "deny", "3.2", why="too much")
+            for call in ("3.1", "3.3"):
+                await doubted(run, call)
+                await say(run, "resolve", call, outcome="done", note="seen")
+            await wait_until(lambda: len(run.requests) > 3, 30, what="the fourth request")
             await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
             await run.ended()
     history = json.loads((await run.history()).to_json())

@@ -32,7 +32,7 @@ async def test_a_refused_retry_is_not_told_as_failed_without_redis(
     async with connected(own_redis.url) as redis:
         bench.redis = redis
         async with bench.worker(app_of(pay_out)):
-            run = await bench.start(uses(("pay_out", {"to": "ann"})), says())
+            run = await bench.start(uses(("pay_out", {"to": "first"})), says())
             await waiting(run)
             await say_in_time(run, "1.1", "retry")
             await wait_until(lambda: len(tries) == 2, 20, what="the second try")
