@@ -175,7 +175,7 @@ async def test_a_worker_is_killed_at_a_failpoint(tmp_path: Path) -> None:
         {"FP": "f6:1:kill"}, args=["--local"], log=tmp_path / "worker.log"
     )
     assert await worker.killed() == -9
-    assert worker.output() == "polling --local\n"
+    assert worker.output() == "polling --local\nfailpoint f6: kill\n"
 
 
 @pytest.mark.crash
