@@ -34,6 +34,8 @@ from onward.messages import (
     Spend,
     Witness,
 )
+from onward.starting import pollers
+from onward.testing import wait_until
 
 WITNESS = Witness(nonce="n", inc="i", run_id="r")
 HEAD = Head(step="0", digest="d")
@@ -200,7 +202,7 @@ class Cli:
 
 @asynccontextmanager
 async def double_worker(client: Client, task_queue: str) -> AsyncGenerator[Worker, None]:
-    """Run a worker of the double on that queue."""
+    """Run a worker of the double on that queue; Temporal lists it when the block begins."""
     async with Worker(
         client,
         task_queue=task_queue,
@@ -208,4 +210,5 @@ async def double_worker(client: Client, task_queue: str) -> AsyncGenerator[Worke
         activities=[begin, call_claude, end],
         workflow_runner=UnsandboxedWorkflowRunner(),
     ) as worker:
+        await wait_until(lambda: pollers(client, task_queue), 30, what="the worker being listed")
         yield worker

@@ -367,8 +367,8 @@ async def test_same_id_of_an_ended_run_starts_nothing(
     first = await cli("start", prompt, "--id", run_id, "--wait", "--json")
     again = await cli("start", prompt, "--id", run_id, "--json")
     assert (again.code, again.json) == (code, first.json)
-    runs = [run async for run in client.list_workflows(f"WorkflowId = '{run_id}'")]
-    assert len(runs) == 1
+    newest = await client.get_workflow_handle(run_id).describe()
+    assert newest.run_id == first.json["run_id"]
 
 
 @pytest.mark.usefixtures("worker")
