@@ -7,7 +7,8 @@ WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
 
 BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "resolve", "end"
-RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END})
+CARRY, FORK = "carry", "fork"
+RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FORK, END})
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
 READ_RESULT = "read_result"
 """The tool that every agent with tools has beside its own."""

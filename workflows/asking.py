@@ -7,6 +7,7 @@ from temporalio import workflow
 from onward.messages import (
     CallResult,
     ClaudeReply,
+    Doubt,
     PreparedCall,
     Resolution,
     Waiting,
@@ -14,7 +15,7 @@ from onward.messages import (
     Witness,
 )
 from onward.wording import in_words
-from workflows.state import Doubt, RunState
+from workflows.state import RunState
 from workflows.waiting import Decision
 
 
@@ -40,7 +41,7 @@ async def settlement(
     heed_cancel: Callable[[], None],
 ) -> Resolution:
     """Show a call in doubt, and wait until a person has settled it."""
-    state.doubts[call.call] = Doubt(call, witness, result.at_ms)
+    state.doubts[call.call] = Doubt(call=call, witness=witness, at_ms=result.at_ms)
     # The cancel that made the doubt is spent: it would not end the waiting.
     heed_cancel()
     state.waiting.ask(_waiting(call, "doubt", in_words(result.why), view=str(result.at_ms)))

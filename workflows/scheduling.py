@@ -12,7 +12,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
 from onward import names
-from workflows.state import Doubt, RunState
+from workflows.state import RunState
 from workflows.stops import gave_up, kind_of
 
 T = TypeVar("T", bound=m.Wire)
@@ -125,7 +125,7 @@ async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallR
     )
 
 
-async def resolve(state: RunState, doubt: Doubt, said: m.Resolve) -> m.Resolution:
+async def resolve(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolution:
     """Record what a person says of a call in doubt.
 
     Raises `ActivityError` when it cannot be taken.

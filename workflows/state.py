@@ -7,13 +7,13 @@ from onward.messages import (
     Addition,
     CancelRequest,
     ClaudeReply,
+    Doubt,
     GiveUp,
     Head,
     Limits,
     Opening,
     Outcome,
     PersonSaid,
-    PreparedCall,
     RunRequest,
     RunResult,
     RunStatus,
@@ -26,16 +26,6 @@ from onward.wording import how_to_answer
 from workflows.waiting import WaitingCalls
 
 _INPUT_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """What is needed to settle a call in doubt."""
-
-    call: PreparedCall
-    witness: Witness
-    at_ms: int
-    """The moment that names it."""
 
 
 @dataclass

@@ -8,13 +8,15 @@ histories of running runs hold them.
 """
 
 from onward.messages.base import EffectClass, Outcome, Wire
-from onward.messages.beginning import BeginInput, Opening
+from onward.messages.beginning import Opening
 from onward.messages.call import BusinessKey, CallResult, PreparedCall, Settler, ToolInput
+from onward.messages.carried import Carried, CarryInput, HalfStep, Segment
 from onward.messages.ending import EndInput, Refilled, RefillInput, RunResult, RunStatus
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.people import (
     Approval,
     Denial,
+    Doubt,
     Resolution,
     Resolve,
     ResolveInput,
@@ -23,13 +25,16 @@ from onward.messages.people import (
     Waiting,
     WaitKind,
 )
-from onward.messages.request import CancelRequest, LimitOverrides, Limits, RunRequest, Workspace
+from onward.messages.request import CancelRequest, LimitOverrides, Limits, Workspace
+from onward.messages.run import BeginInput, Fork, ForkInput, RunRequest
 from onward.messages.spend import Attempt, GiveUp, Spend
 from onward.messages.step import (
     Addition,
     ClaudeInput,
     ClaudeReply,
+    ContextUse,
     PersonSaid,
+    Prompt,
     ResultOf,
     ResultWritten,
 )
@@ -42,12 +47,19 @@ __all__ = [
     "BusinessKey",
     "CallResult",
     "CancelRequest",
+    "Carried",
+    "CarryInput",
     "ClaudeInput",
     "ClaudeReply",
+    "ContextUse",
     "Denial",
+    "Doubt",
     "EffectClass",
     "EndInput",
+    "Fork",
+    "ForkInput",
     "GiveUp",
+    "HalfStep",
     "Head",
     "LimitOverrides",
     "Limits",
@@ -55,6 +67,7 @@ __all__ = [
     "Outcome",
     "PersonSaid",
     "PreparedCall",
+    "Prompt",
     "RefillInput",
     "Refilled",
     "Resolution",
@@ -67,6 +80,7 @@ __all__ = [
     "RunResult",
     "RunStatus",
     "Said",
+    "Segment",
     "Settlement",
     "Settler",
     "Spend",

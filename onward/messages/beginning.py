@@ -1,24 +1,16 @@
-"""Input and result of `begin`: what stays fixed for a whole run."""
+"""What stays fixed for a whole run, from its beginning on."""
 
 from onward.messages.base import EffectClass, Wire
-from onward.messages.identity import Head, RunRef, Witness
-from onward.messages.request import Limits, RunRequest
-
-
-class BeginInput(Wire):
-    """Input of `begin`."""
-
-    run: RunRef
-    request: RunRequest
-    witness: Witness | None = None
-    """The one that the run already had, if any."""
+from onward.messages.identity import Head, Witness
+from onward.messages.request import Limits
 
 
 class Opening(Wire):
     """Result of `begin`: what stays fixed for the whole run."""
 
     frozen: str
-    """JSON text `{"model", "max_tokens", "system", "tools", …}`: a request without messages."""
+    """JSON text `{"model", "max_tokens", "system", "tools", …}`: a request without messages. Empty
+    where a run carries it over: it is in the segments then."""
     effects: dict[str, EffectClass]
     """Effect class by tool name, frozen: a deploy that changes one is refused at the call."""
     limits: Limits
@@ -32,3 +24,5 @@ class Opening(Wire):
     """The server knows Onward's search attributes, so the workflow may set them."""
     shows_waiting: bool = False
     """`OnwardWaiting` is one of them: a worker of before 0.2 knew it not."""
+    continues: bool = False
+    """The run continues as new where its history grows long: a worker of before 0.3 never did."""

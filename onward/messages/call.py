@@ -70,9 +70,12 @@ class CallResult(Wire):
     content: str
     """JSON text of a tool_result's `content`: a string or a list of blocks."""
     whole: str = ""
-    """The result's whole text, where `content` shows only a part: for `read_result`."""
+    """Of a result of before 0.3: its whole text, where `content` shows only a part."""
     whole_sha: str = ""
-    """SHA-256 of `whole`; empty where `content` is all there is, or the rest was lost."""
+    """SHA-256 of `whole`."""
+    whole_at: str = ""
+    """Reference of the whole text (`onward/segments.py`), where `content` shows only a part: for
+    `read_result`. Empty where `content` is all there is."""
     is_error: bool = False
     why: str = ""
     """Of a doubt: what makes the outcome unknown."""

@@ -7,6 +7,7 @@ from onward.messages.identity import RunRef, Witness
 from onward.messages.people import Waiting
 from onward.messages.request import Limits, Workspace
 from onward.messages.spend import Spend
+from onward.messages.step import ContextUse
 
 
 class RefillInput(Wire):
@@ -65,3 +66,5 @@ class RunStatus(Wire):
     waiting: tuple[Waiting, ...] = ()
     """Calls that wait for a person."""
     workspace: Workspace | None = None
+    context: ContextUse | None = None
+    """None until Claude has answered once."""

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from onward.messages.base import EffectClass, Wire
-from onward.messages.call import BusinessKey, CallResult
+from onward.messages.call import BusinessKey, CallResult, PreparedCall
 from onward.messages.identity import RunRef, Witness
 
 WaitKind = Literal["approval", "doubt"]
@@ -20,13 +20,23 @@ class Waiting(Wire):
     summary: str
     """The arguments in one line."""
     input: str = ""
-    """The arguments, JSON text cut at 4 KiB with a mark; only in answers to `status`."""
+    """The arguments, JSON text cut at 4 KiB with a mark; only in answers to `status`, and where a
+    run carries it over."""
     why: str
     """Why a person is asked."""
     view: str
     """Names what the person sees; what they say of another one is refused."""
     since_ms: int
     """When the waiting began, Unix ms."""
+
+
+class Doubt(Wire):
+    """What is needed to settle a call in doubt."""
+
+    call: PreparedCall
+    witness: Witness
+    at_ms: int
+    """The moment that names it."""
 
 
 class Said(Wire):

@@ -1,4 +1,4 @@
-"""What a person asks for: a run, its limits, its end."""
+"""What a person may set for a run: its limits, its folder, its end."""
 
 from decimal import Decimal
 from typing import Annotated
@@ -41,20 +41,6 @@ class Workspace(Wire):
     """Absolute."""
     id: str
     """Content of `.onward/workspace.json` in that folder."""
-
-
-class RunRequest(Wire):
-    """Input of the workflow `agent`: what `starter.py start` asks for."""
-
-    prompt: str
-    agent: str
-    model: str | None = None
-    """None: the agent's own."""
-    workspace: Workspace | None = None
-    limits: LimitOverrides = LimitOverrides()
-    deployment: str = ""
-    """Goes into every idempotency key; frozen here so that no deploy changes a running run's.
-    Empty: the namespace's name."""
 
 
 class CancelRequest(Wire):

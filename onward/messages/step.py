@@ -5,13 +5,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from onward.messages.base import Wire
-from onward.messages.call import PreparedCall
+from onward.messages.call import CallResult, PreparedCall
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.spend import Spend
 
 
+class Prompt(Wire):
+    """The prompt, which stands in the run's start event: history holds it once."""
+
+    kind: Literal["prompt"] = "prompt"
+    id: str = "prompt"
+
+
 class PersonSaid(Wire):
-    """A person's message: the prompt, or later one that was sent."""
+    """A person's message."""
 
     kind: Literal["person"] = "person"
     id: str
@@ -39,7 +46,7 @@ class ResultWritten(Wire):
     is_error: bool = True
 
 
-Addition = Annotated[PersonSaid | ResultOf | ResultWritten, Field(discriminator="kind")]
+Addition = Annotated[Prompt | PersonSaid | ResultOf | ResultWritten, Field(discriminator="kind")]
 """One thing that a user turn adds to the conversation."""
 
 
@@ -54,6 +61,17 @@ class ClaudeInput(Wire):
     additions: tuple[Addition, ...]
     witness: Witness
     takeover_s: float
+
+
+class ContextUse(Wire):
+    """How full the model's context window was when Claude last answered."""
+
+    tokens: int = 0
+    """Of the whole request and of the reply."""
+    window: int | None = None
+    """Tokens that the model takes; None: not known."""
+    body_bytes: int = 0
+    """Of the request; the API takes 32 MB, images included."""
 
 
 class ClaudeReply(Wire):
@@ -78,3 +96,11 @@ class ClaudeReply(Wire):
     """Seconds that the attempt ran which got the reply."""
     witness: Witness
     """Seen in the ledger operation that recorded or found the reply; the step's calls use it."""
+    results: tuple[CallResult | None, ...] = ()
+    """Of calls that only read and were run in the same activity, by index. Missing or None: the
+    call is to be run. Not in the ledger's record: each call has one of its own."""
+    context: ContextUse | None = None
+
+    def record(self) -> str:
+        """Return the JSON text for the ledger's record."""
+        return self.model_dump_json(exclude={"results"})

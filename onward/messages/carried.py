@@ -1,0 +1,69 @@
+"""What a run carries over when it continues as new, and where the rest of it is.
+
+The conversation is in *segments*: one for each workflow run of the chain, made once and never
+again. A segment is named by a *reference*, which `onward/segments.py` makes and reads: it is the
+segment itself where that is small, else it says where in the payload store to find it.
+"""
+
+from pydantic import Field
+
+from onward.messages.base import Wire
+from onward.messages.beginning import Opening
+from onward.messages.identity import Head, RunRef, Witness
+from onward.messages.people import Approval, Denial, Doubt, Resolution, Waiting
+from onward.messages.spend import Spend
+from onward.messages.step import Addition, ClaudeReply, ContextUse
+
+
+class HalfStep(Wire):
+    """A step whose calls are not all answered: some wait for a person."""
+
+    reply: ClaudeReply
+    """Without its message, which is in the segments."""
+    results: dict[str, Addition] = Field(default_factory=dict)
+    """What Claude will be told of the calls that ended, by call."""
+
+
+class Carried(Wire):
+    """State of a run between two of its workflow runs; also the result of `fork`."""
+
+    segments: tuple[str, ...]
+    """References, oldest first."""
+    reset_lineage: bool = False
+    opening: Opening
+    witness: Witness
+    head: Head
+    additions: tuple[Addition, ...] = ()
+    steps: int = 0
+    text: str = ""
+    """Claude's last words."""
+    spend: Spend = Spend()
+    asking: str = ""
+    running_s: float = 0.0
+    failing: int = 0
+    in_doubt: tuple[str, ...] = ()
+    doubts: dict[str, Doubt] = Field(default_factory=dict)
+    waiting: tuple[Waiting, ...] = ()
+    """With their inputs, cut as for `status`."""
+    approved: dict[str, Approval] = Field(default_factory=dict)
+    """Decided by a person and not acted on yet, by call; so are `denied` and `settled`."""
+    denied: dict[str, Denial] = Field(default_factory=dict)
+    settled: dict[str, Resolution] = Field(default_factory=dict)
+    half: HalfStep | None = None
+    context: ContextUse | None = None
+
+
+class CarryInput(Wire):
+    """Input of `carry`: make a segment of what the workflow run's own history tells."""
+
+    run: RunRef
+
+
+class Segment(Wire):
+    """Result of `carry`."""
+
+    reference: str
+    records: int
+    """How many steps and calls it tells of."""
+    size_bytes: int
+    """Compressed."""
