@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from onward import json_text
 from onward.errors import AppError, UsageError
 from onward.messages import EffectClass, Limits
+from onward.models import capacity
 from onward.names import READ_RESULT, RESERVED_ACTIVITIES
 from onward.tools.decorator import NAME, Tool
 from onward.tools.read_result import read_result
@@ -22,11 +23,14 @@ BUILT_IN = "onward.builtin:app"
 _REFUSED_SETTINGS = {
     **dict.fromkeys(("model", "max_tokens", "system", "tools"), "give it as the agent's argument"),
     **dict.fromkeys(("messages", "stream"), "Onward sets it for every request"),
+    "compaction": "give the agent context='compact'",
     **dict.fromkeys(("temperature", "top_p", "top_k"), "current models refuse it"),
     **dict.fromkeys(
         ("extra_headers", "extra_query", "extra_body", "timeout"), "it is not part of a body"
     ),
 }
+ContextPolicy = Literal["compact", "clear", "stop"]
+_CLEARS = "clear_tool_uses_20250919"
 _SPEC = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<attribute>\w+)")
 
 
@@ -46,6 +50,11 @@ class Agent:
     limits: Limits = field(default_factory=Limits)
     max_tokens: int = 16_000
     """Output tokens of one reply."""
+    context: ContextPolicy = "compact"
+    """How room is made where the model's context window, or the 32 MB that a request may have, is
+    nearly full. `compact`: Claude sums up the conversation, and goes on from that. `clear`: the API
+    also leaves old tool results out of what Claude reads, earlier and again and again. `stop`: not
+    at all, the run ends with outcome `context_exceeded`."""
     needs_workspace: bool = False
     """Its tools work in a folder: a run without one is refused at its beginning."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -62,6 +71,7 @@ class Agent:
         if type(self.max_tokens) is not int or self.max_tokens < 1:
             raise AppError(f"{where} has max_tokens {self.max_tokens!r}; use an integer above 0")
         _refuse_settings(where, self.settings)
+        _refuse_context(where, self.context, self.settings)
 
     @property
     def offered(self) -> Sequence[Tool[..., Any]]:
@@ -81,9 +91,12 @@ class Agent:
         """Write what stays fixed for a run: JSON text of a Messages API request without messages.
 
         `model`: instead of the agent's own. Imports `anthropic`, for the tools' schemas. Raises
-        `AppError` for a tool without a schema.
+        `AppError` for a tool without a schema, and where the model cannot reply at such length.
         """
         body: dict[str, Any] = {"model": model or self.model, "max_tokens": self.max_tokens}
+        _refuse_length(f"Agent {self.name!r}", **body)
+        if self.context == "clear":
+            body["context_management"] = {"edits": [{"type": _CLEARS}]}
         if self.system:
             body["system"] = self.system
         if self.tools:
@@ -232,6 +245,27 @@ def _refuse_settings(where: str, given: object) -> None:
     if not plain:
         raise AppError(f"{where} has settings that change as JSON: use lists and string keys")
     _refuse_surrogates(f"The settings of {where.lower()}", text)
+
+
+def _refuse_context(where: str, context: object, settings: Mapping[str, Any]) -> None:
+    if context not in get_args(ContextPolicy):
+        known = ", ".join(map(repr, get_args(ContextPolicy)))
+        raise AppError(f"{where} has context {context!r}; use one of {known}")
+    # The API takes one kind of summary: it would refuse every request after the first of ours.
+    if context != "stop" and "compact_" in json.dumps(settings.get("context_management")):
+        raise AppError(
+            f"{where} lets the API compact by its settings, and Onward by context {context!r}; use "
+            "context='stop' with such settings"
+        )
+
+
+def _refuse_length(where: str, *, model: str, max_tokens: int) -> None:
+    known = capacity(model)
+    if known and max_tokens > known.max_output:
+        raise AppError(
+            f"{where} has max_tokens {max_tokens:,}; {model!r} replies with {known.max_output:,} "
+            "at most"
+        )
 
 
 def _doubled(names: Sequence[str]) -> str | None:

@@ -18,13 +18,16 @@ StopType = Literal[
     "cancelled",
     "claude",
     "context_exceeded",
+    "context_full",
     "ledger_gap",
     "mismatch",
+    "no_summary",
     "not_settled",
 ]
 """Types of the errors with which an activity stops a step for good.
 
 `ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
-workflow asked for it. `not_settled`: what a person said of a doubt was refused. The others end the
-run.
+workflow asked for it. `context_full`: nothing was sent yet, and a summary should come first.
+`context_exceeded`: the API refused the request for its length. `no_summary`: Claude made none.
+`not_settled`: what a person said of a doubt was refused. The others end the run.
 """

@@ -14,6 +14,9 @@ from genai_prices.types import PriceContext
 from onward.messages import Attempt, Spend
 
 _US_SURCHARGE = Decimal("1.1")
+_OF_THE_WHOLE = ("speed", "inference_geo")
+"""What `usage` says once for all its iterations."""
+_NO_TOKENS = {"input_tokens": 0, "output_tokens": 0}
 
 
 def price_known(model: str) -> bool:
@@ -29,18 +32,37 @@ def spend_of(attempts: Iterable[Attempt]) -> Spend:
 def _spend(attempt: Attempt) -> Spend:
     if attempt.refused:
         return Spend(requests=1)
-    usage = attempt.usage
-    cost = _cost(attempt.model, usage) if usage else None
+    parts = list(_parts(attempt.model, attempt.usage))
+    costs = [_cost(model, usage) for model, usage in parts if usage]
+    known = [cost for cost in costs if cost is not None]
+    priced = bool(known) and len(known) == len(costs)
     return Spend(
         requests=1,
         lost_requests=0 if attempt.whole else 1,
-        input_tokens=usage.get("input_tokens") or 0,
-        cache_read_tokens=usage.get("cache_read_input_tokens") or 0,
-        cache_write_tokens=usage.get("cache_creation_input_tokens") or 0,
-        output_tokens=usage.get("output_tokens") or 0,
-        cost_usd=cost or Decimal(0),
-        unpriced_requests=1 if cost is None else 0,
+        input_tokens=_sum(parts, "input_tokens"),
+        cache_read_tokens=_sum(parts, "cache_read_input_tokens"),
+        cache_write_tokens=_sum(parts, "cache_creation_input_tokens"),
+        output_tokens=_sum(parts, "output_tokens"),
+        cost_usd=sum(known, Decimal(0)) if priced else Decimal(0),
+        unpriced_requests=0 if priced else 1,
     )
+
+
+def _parts(model: str, usage: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Yield who did how much: tokens of a summary or an adviser stand in no top-level field."""
+    iterations: list[dict[str, Any]] = usage.get("iterations") or []
+    if not iterations:
+        yield model, usage
+        return
+    shared = {name: usage[name] for name in _OF_THE_WHOLE if name in usage}
+    for entry in iterations:
+        yield entry.get("model") or model, {**entry, **shared}
+    if searched := usage.get("server_tool_use"):
+        yield model, {**shared, **_NO_TOKENS, "server_tool_use": searched}
+
+
+def _sum(parts: Iterable[tuple[str, dict[str, Any]]], name: str) -> int:
+    return sum(usage.get(name) or 0 for _, usage in parts)
 
 
 def _cost(model: str, usage: dict[str, Any]) -> Decimal | None:

@@ -50,17 +50,23 @@ Addition = Annotated[Prompt | PersonSaid | ResultOf | ResultWritten, Field(discr
 """One thing that a user turn adds to the conversation."""
 
 
+Compacting = Literal["now", "if_full", "never"]
+
+
 class ClaudeInput(Wire):
     """Input of `call_claude`. Its size does not grow with the number of steps."""
 
     run: RunRef
     agent: str
     step: str
-    """`12`; a redo is `12.r1`."""
+    """`12`; a redo is `12.r1`, a summary that makes room for it `12.c1`."""
     head: Head
     additions: tuple[Addition, ...]
     witness: Witness
     takeover_s: float
+    compact: Compacting = "never"
+    """`now`: ask for a summary in place of a reply. `if_full`: ask nothing where the context window
+    is nearly full, and say so. `never`: ask for a reply however full it is."""
 
 
 class ContextUse(Wire):

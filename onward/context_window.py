@@ -1,0 +1,83 @@
+"""How full a request to Claude is, in the model's tokens and in the bytes that the API takes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+from onward import json_text
+from onward.messages import ContextUse
+from onward.models import capacity
+
+MAX_BODY_BYTES = 32_000_000
+"""What the API takes in one request; it answers 413 to more."""
+FULL_BYTES = 24_000_000
+"""Of a request that is nearly full: what one more step adds must still fit."""
+_FULL_PART = 0.8
+"""Of a context window that is nearly full. The rest is for one step's results, a reply and, when it
+comes to that, the summary."""
+_BYTES_PER_TOKEN = 3
+"""Fewer than of plain English, so that the estimate is not too low for code and other scripts."""
+_IMAGE_TOKENS = 5_000
+"""Of the largest image, whatever its bytes."""
+_OWN = frozenset({"message", "fallback_message"})
+
+
+def context_use(message: str, model: str, body_bytes: int) -> ContextUse:
+    """Say how full the window was when Claude answered with `message`, JSON text.
+
+    After a summary, which no request has held yet, only its own tokens are known.
+    """
+    usage: dict[str, Any] = json_text.values(message).get("usage") or {}
+    known = capacity(model)
+    return ContextUse(
+        tokens=_tokens(usage),
+        window=known.context_window if known else None,
+        body_bytes=body_bytes,
+    )
+
+
+def nearly_full(last: ContextUse, turn: str, body_bytes: int, max_tokens: int) -> str:
+    """Say why the next request is too full to be sent; empty: it is not.
+
+    `last`: how full the window was before; `turn`: what is added, JSON text of its content.
+    """
+    if body_bytes > FULL_BYTES:
+        return f"the request has {body_bytes:,} bytes of the {MAX_BODY_BYTES:,} that the API takes"
+    tokens = last.tokens + turn_tokens(turn)
+    if last.window and tokens > min(_FULL_PART * last.window, last.window - max_tokens):
+        return f"the request has about {tokens:,} tokens of the model's {last.window:,}"
+    return ""
+
+
+def turn_tokens(turn: str) -> int:
+    """Estimate the tokens of a user turn, JSON text of its content; rather too many than too few.
+
+    The API counts an image by its size in pixels, not by its bytes.
+    """
+    images = [] if '"base64"' not in turn else list(_images(json.loads(turn)))
+    text_bytes = len(turn.encode()) - sum(map(len, images))
+    return text_bytes // _BYTES_PER_TOKEN + _IMAGE_TOKENS * len(images)
+
+
+def _images(value: object) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _images(item)
+    elif isinstance(value, dict):
+        found = cast("dict[str, Any]", value)
+        source = found.get("source")
+        if found.get("type") == "image" and isinstance(source, dict):
+            yield str(cast("dict[str, Any]", source).get("data", ""))
+        else:
+            yield from _images(found.get("content"))
+
+
+def _tokens(usage: dict[str, Any]) -> int:
+    iterations: list[dict[str, Any]] = usage.get("iterations") or []
+    own = [entry for entry in iterations if entry.get("type") in _OWN]
+    if iterations and not own:
+        # A summary alone: what it summed up is gone, what it wrote is what comes next.
+        return int(iterations[-1].get("output_tokens") or 0)
+    last = own[-1] if own else usage
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    return sum(last.get(name) or 0 for name in (*names, "output_tokens"))
