@@ -50,7 +50,20 @@ Addition = Annotated[Prompt | PersonSaid | ResultOf | ResultWritten, Field(discr
 """One thing that a user turn adds to the conversation."""
 
 
+class ContextUse(Wire):
+    """How full the model's context window was when Claude last answered."""
+
+    tokens: int = 0
+    """Of the whole request and of the reply."""
+    window: int | None = None
+    """Tokens that the model takes; None: not known."""
+    body_bytes: int = 0
+    """Of the request; the API takes 32 MB, images included."""
+
+
 Compacting = Literal["now", "if_full", "never"]
+"""`now`: ask for a summary in place of a reply. `if_full`: ask nothing where the context window is
+nearly full, and say so. `never`: ask for a reply however full it is."""
 
 
 class ClaudeInput(Wire):
@@ -65,19 +78,8 @@ class ClaudeInput(Wire):
     witness: Witness
     takeover_s: float
     compact: Compacting = "never"
-    """`now`: ask for a summary in place of a reply. `if_full`: ask nothing where the context window
-    is nearly full, and say so. `never`: ask for a reply however full it is."""
-
-
-class ContextUse(Wire):
-    """How full the model's context window was when Claude last answered."""
-
-    tokens: int = 0
-    """Of the whole request and of the reply."""
-    window: int | None = None
-    """Tokens that the model takes; None: not known."""
-    body_bytes: int = 0
-    """Of the request; the API takes 32 MB, images included."""
+    context: ContextUse | None = None
+    """How full the context window was when Claude last answered."""
 
 
 class ClaudeReply(Wire):
