@@ -1,0 +1,31 @@
+"""The contender `onward`: the same agent as an Onward app, run by `worker.py`."""
+
+from benchmarks.work import MAX_TOKENS, MODEL, SYSTEM, page
+from onward import Agent, App, Limits, tool
+
+AGENT = "reader"
+
+
+@tool(effect="read")
+async def look(n: int, size: int) -> str:
+    """Look at a page."""
+    return page(n, size)
+
+
+@tool(effect="keyed")
+async def book(n: int, size: int) -> str:
+    """Book a page."""
+    return page(n, size)
+
+
+app = App(
+    Agent(
+        AGENT,
+        model=MODEL,
+        system=SYSTEM,
+        tools=[look, book],
+        max_tokens=MAX_TOKENS,
+        # Far beyond any benchmark: the run ends where Claude ends it.
+        limits=Limits(max_steps=10**6, max_cost_usd="10000", max_tokens=10**12, max_time_s=10**6),
+    )
+)
