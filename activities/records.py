@@ -47,7 +47,6 @@ def turns_of(seen: Snapshot) -> dict[str, Turn]:
 
 
 def _is_step(name: str) -> bool:
-    """A step is `12`, its redo `12.r1` or a summary `12.c1`; a call is `12.1` or `12.r1.1`, a
-    business key `k:…`."""
+    """A step is `12`, `12.r1` or `12.c1`; a call is `12.1` or `12.r1.1`, a business key `k:…`."""
     last = name.rsplit(".", 1)[-1]
     return name[0].isdigit() and name != BEGINNING and ("." not in name or last[0] in "rc")
