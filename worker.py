@@ -24,6 +24,7 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.carry import CarryActivity
 from activities.claude import ClaudeActivity
 from activities.lifecycle import LifecycleActivities
 from activities.refill import RefillActivity
@@ -105,6 +106,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         *(lifecycle.begin, lifecycle.end),
         ClaudeActivity(services).call_claude,
         RefillActivity(services).refill,
+        CarryActivity(services).carry,
         ResolveActivity(services).resolve,
         ToolActivity(services).run_tool,
     ]
@@ -169,6 +171,7 @@ async def _work(
         temporal=connections.temporal,
         strict=connections.guarantee.strict,
         takeover_s=settings.takeover_s,
+        history_events=settings.history_events,
         search_attributes=await register(connections.temporal),
     )
     async with build_worker(services, settings.task_queue), _janitor(settings, connections):

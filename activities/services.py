@@ -1,12 +1,13 @@
 """What every activity of a worker shares: built once, in `worker.py`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anthropic import AsyncAnthropic
 from redis.asyncio import Redis
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.transcripts import Transcripts
 from onward.agents import App
 from onward.ledger import Ledger
 from onward.messages import RunRef
@@ -24,8 +25,11 @@ class Services:
     """The ledger's server keeps every acknowledged write (ledger.md 1.3)."""
     takeover_s: float
     """Seconds without a heartbeat after which another worker takes a step over."""
+    history_events: int = 1000
+    """Events of one workflow run's history after which a run continues as new."""
     search_attributes: bool = False
     """The namespace knows Onward's search attributes."""
+    transcripts: Transcripts = field(default_factory=Transcripts)
 
     def ledger(self, run: RunRef) -> Ledger:
         """Make the ledger of one run."""
@@ -38,4 +42,4 @@ def reset_lineage(run: RunRef) -> bool:
     A reset runs a pending activity again with its first input, which knows of no reset.
     """
     here = activity.info().workflow_run_id
-    return run.reset_lineage or run.original_run_id != run.run_id or run.run_id != here
+    return run.has_lineage or run.run_id != here

@@ -43,6 +43,9 @@ class Settings(BaseSettings):
     None: `payloads` in `data_dir`."""
     takeover_s: Annotated[float, Field(ge=0.5, le=60)] = 1.5
     """Seconds without a sign of life after which another worker takes a step over."""
+    history_events: Annotated[int, Field(ge=10, le=10_000)] = 1000
+    """Events of one workflow run's history after which a run continues as new: a worker that takes
+    a run over replays them first, at half a millisecond each."""
     deployment: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """Goes into idempotency keys; None: the name of Temporal's namespace."""
     allow_eviction: bool = False

@@ -60,6 +60,8 @@ class Bench:
     """Longer than a worker's own: nothing in this process is killed, and a busy machine that stalls
     for a moment must not look like a death.
     """
+    history_events: int = 1000
+    """When runs continue as new; tests of that set it low."""
     queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
 
     def ledger(self, run: "Run") -> Ledger:
@@ -88,6 +90,7 @@ class Bench:
             temporal=self.temporal,
             strict=True,
             takeover_s=self.takeover_s,
+            history_events=self.history_events,
             search_attributes=search_attributes,
         )
         defaults: dict[str, Any] = {
@@ -166,8 +169,19 @@ class Run:
         return self.bench.api.journal.of(self.name)
 
     async def history(self) -> WorkflowHistory:
-        """Fetch the event history."""
+        """Fetch the event history; of a run that continued as new, that of the newest one."""
         return await self.handle.fetch_history()
+
+    async def chain(self) -> list[WorkflowHistory]:
+        """Fetch the histories of all its workflow runs, oldest first."""
+        found: list[WorkflowHistory] = []
+        client, run_id = self.bench.temporal, self.handle.run_id
+        while run_id is None or run_id:
+            handle = client.get_workflow_handle(self.name, run_id=run_id)
+            found.append(await handle.fetch_history())
+            started = found[-1].events[0].workflow_execution_started_event_attributes
+            run_id = started.continued_execution_run_id
+        return found[::-1]
 
     async def failing_activity(self) -> str:
         """Say how an activity failed last that is tried again; empty if there is none."""
@@ -228,10 +242,11 @@ class Run:
         return RunResult.model_validate_json(payload.data).outcome
 
     async def replay(self) -> None:
-        """Replay the history from its beginning."""
+        """Replay the histories of all its workflow runs from their beginnings."""
         converter = self.bench.temporal.data_converter
         replayer = Replayer(workflows=[AgentWorkflow], data_converter=converter)
-        await replayer.replay_workflow(await self.history())
+        for history in await self.chain():
+            await replayer.replay_workflow(history)
 
 
 def app_of(*tools: Any, **options: Any) -> App:

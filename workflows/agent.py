@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import scheduling
     from workflows.budget import ending_of, over_limit
     from workflows.calls import run_calls
+    from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
     from workflows.state import RunState
     from workflows.stops import gave_up, outcome_of, reason_of
 
@@ -51,6 +52,7 @@ class AgentWorkflow:
         _refuse_size(self._state.request)
         self._task = asyncio.current_task()
         result = await self._converse()
+        self._state.waiting.clear()
         self._state.outcome, self._state.doing = result.outcome, "ending"
         await _handlers_ended()
         return self._conclude(await self._end(result))
@@ -60,26 +62,52 @@ class AgentWorkflow:
         try:
             # Before a `begin` that may wait for its Redis: no task was there yet to be cancelled.
             self._heed_cancel()
-            self._show("starting")
-            state.opened(await scheduling.begin(state))
+            await self._begin()
             while True:
-                self._heed_cancel()
-                if limit := over_limit(state):
-                    return state.result(*limit)
-                self._show("asking Claude")
-                reply = await scheduling.ask_claude(state)
-                state.replied(reply)
-                self._heed_cancel()
-                if ending := ending_of(reply):
-                    return state.result(*ending)
-                self._show("running tools")
-                await run_calls(state, reply, self._heed_cancel)
+                await self._continue_if_long()
+                if result := await self._step():
+                    return result
         except ActivityError as error:
             state.gave_up(gave_up(error))
             outcome = "cancelled" if self._cancelled() else outcome_of(error)
             return state.result(outcome, self._why(reason_of(error)))
         except asyncio.CancelledError:
             return state.result("cancelled", self._why("cancelled"))
+
+    async def _begin(self) -> None:
+        state = self._state
+        self._show("starting")
+        if state.request.carried:
+            return
+        if state.request.fork:
+            state.resume(await scheduling.fork(state, state.request.fork))
+        else:
+            state.opened(await scheduling.begin(state))
+
+    async def _continue_if_long(self) -> None:
+        """Continue as new where history is long: between steps, or while people are waited for."""
+        if is_long(self._state):
+            carry = await carried(self._state)
+            self._heed_cancel()
+            continue_as_new(self._state, carry)
+
+    async def _step(self) -> m.RunResult | None:
+        """Ask Claude and run what it asks for; returns the run's result where that ends it."""
+        state, reply = self._state, self._state.reply
+        if reply is None:
+            self._heed_cancel()
+            if limit := over_limit(state):
+                return state.result(*limit)
+            self._show("asking Claude")
+            reply = await scheduling.ask_claude(state)
+            state.replied(reply)
+            self._heed_cancel()
+            if ending := ending_of(reply):
+                return state.result(*ending)
+        self._show("running tools")
+        with suppress(HistoryIsLong):
+            await run_calls(state, reply, self._heed_cancel)
+        return None
 
     async def _end(self, result: m.RunResult) -> m.RunResult:
         """Run the last activity: a cancel that comes so late changes no outcome."""
@@ -185,7 +213,9 @@ class AgentWorkflow:
 
     def _show(self, doing: str) -> None:
         self._state.doing = doing
-        workflow.set_current_details(self._state.details(workflow.info().workflow_id))
+        prompt = workflow.memo_value("prompt", "")
+        details = self._state.details(workflow.info().workflow_id, prompt)
+        workflow.set_current_details(details)
 
     def _show_waiting(self) -> None:
         state = self._state

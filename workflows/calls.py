@@ -1,8 +1,9 @@
 """A step's calls: the order they run in, and the one result that each gets, whatever happens."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from itertools import groupby
+from typing import Any
 
 from temporalio.exceptions import ActivityError
 
@@ -11,13 +12,13 @@ from onward.messages import (
     CallResult,
     ClaudeReply,
     Denial,
-    PersonSaid,
     PreparedCall,
     ResultOf,
     ResultWritten,
 )
 from onward.wording import in_words
-from workflows.asking import ask_first, decision, settlement
+from workflows.asking import ask_first, decision, doubt, settlement
+from workflows.continuing import HistoryIsLong
 from workflows.scheduling import run_tool
 from workflows.state import RunState
 from workflows.stops import reason_of
@@ -32,32 +33,42 @@ async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[
     """Run the calls of a reply: reads beside each other, effects one by one in Claude's order.
 
     `heed_cancel` raises once the run is cancelled: before each call, because a call that ends in
-    its own way as the cancel arrives swallows it, and the next effect must not start.
+    its own way as the cancel arrives swallows it, and the next effect must not start. Raises
+    `HistoryIsLong` where the run is to continue as new; then it is called again for the rest.
     """
     ask_first(state, reply)
-    try:
-        await _run_all(state, reply, heed_cancel)
-    finally:
-        state.waiting.drop(call.call for call in reply.calls)
-
-
-async def _run_all(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[], None]) -> None:
-    results: list[Addition] = []
-    numbered = enumerate(reply.calls)
-    for beside, group in groupby(numbered, lambda item: item[1].effect == "read"):
-        batch = [index for index, _ in group]
+    open_calls = [i for i, call in enumerate(reply.calls) if call.call not in state.results]
+    for beside, group in groupby(open_calls, lambda index: reply.calls[index].effect == "read"):
+        batch = [*group]
         state.doing = ", ".join(f"{reply.calls[i].call} {reply.calls[i].tool}" for i in batch)
         if beside:
-            calls = (_run_call(state, reply, i, heed_cancel) for i in batch)
-            results += await asyncio.gather(*calls)
-        else:
-            results += [await _run_call(state, reply, i, heed_cancel) for i in batch]
-    # A paused turn asks for no call, so none failed.
-    failed = bool(results) and all(_failed(item) for item in results)
-    state.answered(results, all_failed=failed)
+            await _beside([_run_call(state, reply, i, heed_cancel) for i in batch])
+            continue
+        for index in batch:
+            await _run_call(state, reply, index, heed_cancel)
+    state.answered(reply)
+
+
+async def _beside(calls: list[Coroutine[Any, Any, None]]) -> None:
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        await asyncio.gather(*tasks)
+    except HistoryIsLong:
+        # All of them wait for people; none may go on to run its tool while the run is carried over.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def _run_call(
+    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
+) -> None:
+    name = reply.calls[index].call
+    state.results[name] = await _answer(state, reply, index, heed_cancel)
+
+
+async def _answer(
     state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
 ) -> Addition:
     heed_cancel()
@@ -67,8 +78,10 @@ async def _run_call(
     if call.effect != "read" and (doubtful := _doubted(state, reply)):
         why = f"not run, because the outcome of call {doubtful} before it is unknown"
         return _written(call, f"{why}. Nothing was done. Ask again if it is still wanted.")
-    if call.ask and isinstance(said := await decision(state, call.call), Denial):
-        return _written(call, f"A person denied this call. {said.why}".strip())
+    if call.ask and call.call not in state.doubts:
+        said = await decision(state, call.call)
+        if isinstance(said, Denial):
+            return _written(call, f"A person denied this call. {said.why}".strip())
     try:
         result = await _result(state, reply, index, heed_cancel)
     except ActivityError as error:
@@ -88,12 +101,16 @@ async def _result(
 ) -> CallResult:
     """Run a call to a result that needs no person any more; raises `ActivityError`."""
     call = reply.calls[index]
+    if index < len(reply.results) and (read := reply.results[index]):
+        return read  # in the step's own activity, whose time counts it
     while True:
-        result = await run_tool(state, reply, index)
-        state.running_s += result.took_s
-        if result.status != "in_doubt" or call.in_doubt == "model":
-            return result
-        settled = await settlement(state, call, reply.witness, result, heed_cancel)
+        if call.call not in state.doubts:
+            result = await run_tool(state, reply, index)
+            state.ran(result)
+            if result.status != "in_doubt" or call.in_doubt == "model":
+                return result
+            doubt(state, call, reply.witness, result, heed_cancel)
+        settled = await settlement(state, call.call)
         if settled.result is not None:
             return settled.result
 
@@ -119,7 +136,3 @@ def _written(call: PreparedCall, text: str) -> ResultWritten:
 def _doubted(state: RunState, reply: ClaudeReply) -> str | None:
     mine = {call.call for call in reply.calls}
     return next((call for call in state.in_doubt if call in mine), None)
-
-
-def _failed(item: Addition) -> bool:
-    return not isinstance(item, PersonSaid) and item.is_error

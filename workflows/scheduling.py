@@ -33,7 +33,7 @@ _SUMMARY_BYTES = 180
 """Of an activity's summary. Temporal takes 400 of its JSON, where a quote counts double."""
 
 
-def run_ref(request: m.RunRequest) -> m.RunRef:
+def run_ref(state: RunState) -> m.RunRef:
     """Name the run that schedules an activity."""
     info = workflow.info()
     return m.RunRef(
@@ -41,17 +41,40 @@ def run_ref(request: m.RunRequest) -> m.RunRef:
         first_run_id=info.first_execution_run_id,
         run_id=info.run_id,
         original_run_id=info.original_execution_run_id or info.run_id,
-        deployment=request.deployment or info.namespace,
+        reset_lineage=state.reset_lineage,
+        deployment=state.request.deployment or info.namespace,
     )
 
 
 async def begin(state: RunState) -> m.Opening:
     """Freeze what stays fixed for the whole run, and take the witness."""
-    # Not the prompt: a byte of conversation enters history once more only where it is said.
-    request = state.request.model_copy(update={"prompt": ""})
-    given = m.BeginInput(run=run_ref(state.request), request=request, witness=state.witness)
+    given = m.BeginInput(run=run_ref(state), request=_without_prompt(state), witness=state.witness)
     summary = f"freeze {state.request.agent}'s prompt and tools"
-    return await _activity(names.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
+    return await _activity(state, names.BEGIN, given, m.Opening, summary, _BEFORE_BEGIN_S, _GRACE_S)
+
+
+async def fork(state: RunState, parent: m.Fork) -> m.Carried:
+    """Copy another run's conversation, to go on from there."""
+    given = m.ForkInput(
+        run=run_ref(state),
+        request=_without_prompt(state),
+        has_prompt=bool(state.request.prompt),
+        witness=state.witness,
+    )
+    summary = f"copy the conversation of {parent.workflow_id}"
+    return await _activity(state, names.FORK, given, m.Carried, summary, _BEFORE_BEGIN_S, _CLAUDE_S)
+
+
+def _without_prompt(state: RunState) -> m.RunRequest:
+    # A byte of conversation enters a workflow run's history once.
+    return state.request.model_copy(update={"prompt": ""})
+
+
+async def carry(state: RunState) -> m.Segment:
+    """Make a segment of what this workflow run's history tells."""
+    given, takeover_s = m.CarryInput(run=run_ref(state)), _takeover_s(state)
+    summary = "pack the conversation, to continue as new"
+    return await _activity(state, names.CARRY, given, m.Segment, summary, takeover_s, _CLAUDE_S)
 
 
 async def ask_claude(state: RunState) -> m.ClaudeReply:
@@ -83,7 +106,7 @@ async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
     if opening is None or head is None or witness is None:
         raise ValueError("found no opening; expected `begin` to have run before the first step")
     given = m.ClaudeInput(
-        run=run_ref(state.request),
+        run=run_ref(state),
         agent=state.request.agent,
         step=step,
         head=head,
@@ -93,7 +116,7 @@ async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
     )
     summary = f"step {step}"
     return await _activity(
-        names.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
+        state, names.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
     )
 
 
@@ -103,9 +126,9 @@ async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallR
     The call's witness stays the one of its reply, whatever is refilled meanwhile (ledger.md, 1.3).
     Raises `ActivityError` when the call cannot be run.
     """
-    call, takeover_s = reply.calls[index], state.opening.takeover_s if state.opening else 0.0
+    call, takeover_s = reply.calls[index], _takeover_s(state)
     given = m.ToolInput(
-        run=run_ref(state.request),
+        run=run_ref(state),
         agent=state.request.agent,
         step=reply.head.step,
         index=index,
@@ -121,7 +144,8 @@ async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallR
     )
     summary, limit_s = f"{call.call} {call.summary}", call.timeout_s + _GRACE_S
     return await _refilling(
-        state, lambda: _activity(call.tool, given, m.CallResult, summary, takeover_s, limit_s)
+        state,
+        lambda: _activity(state, call.tool, given, m.CallResult, summary, takeover_s, limit_s),
     )
 
 
@@ -130,10 +154,10 @@ async def resolve(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolut
 
     Raises `ActivityError` when it cannot be taken.
     """
-    call, takeover_s = doubt.call, state.opening.takeover_s if state.opening else 0.0
+    call, takeover_s = doubt.call, _takeover_s(state)
     heard_ms = int(workflow.now().timestamp() * 1000)
     given = m.ResolveInput(
-        run=run_ref(state.request),
+        run=run_ref(state),
         call=call.call,
         fingerprint=call.fingerprint,
         effect=call.effect,
@@ -152,7 +176,7 @@ async def resolve(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolut
     summary = f"{call.call} {said.outcome}, says {said.by or 'somebody'}"
     return await _refilling(
         state,
-        lambda: _activity(names.RESOLVE, given, m.Resolution, summary, takeover_s, _GRACE_S),
+        lambda: _activity(state, names.RESOLVE, given, m.Resolution, summary, takeover_s, _GRACE_S),
     )
 
 
@@ -172,10 +196,16 @@ async def refill(state: RunState) -> None:
     """Rebuild the run's records in Redis from its own history, and take a new witness."""
     if state.opening is None or state.witness is None:
         return
-    given = m.RefillInput(run=run_ref(state.request), witness=state.witness)
+    given = m.RefillInput(run=run_ref(state), witness=state.witness)
     takeover_s = state.opening.takeover_s
     refilled = await _activity(
-        names.REFILL, given, m.Refilled, "rebuild the ledger from history", takeover_s, _CLAUDE_S
+        state,
+        names.REFILL,
+        given,
+        m.Refilled,
+        "rebuild the ledger from history",
+        takeover_s,
+        _CLAUDE_S,
     )
     state.witness = refilled.witness
     # Where it ended as a cancel arrived, that is spent; and what it was for must not start.
@@ -186,22 +216,37 @@ async def refill(state: RunState) -> None:
 
 async def end(state: RunState, result: m.RunResult) -> m.RunResult:
     """Tell the ledger that the run is over; the activity's result holds the run's."""
-    given = m.EndInput(run=run_ref(state.request), result=result, asking=state.asking)
+    given = m.EndInput(run=run_ref(state), result=result, asking=state.asking)
     summary = f"outcome: {result.outcome}"
-    return await _activity(names.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
+    return await _activity(state, names.END, given, m.RunResult, summary, _BEFORE_BEGIN_S, _GRACE_S)
+
+
+def _takeover_s(state: RunState) -> float:
+    return state.opening.takeover_s if state.opening else _BEFORE_BEGIN_S
 
 
 async def _activity(  # noqa: PLR0917  (each has a meaning of its own)
-    name: str, given: m.Wire, result: type[T], summary: str, heartbeat_s: float, limit_s: float
+    state: RunState,
+    name: str,
+    given: m.Wire,
+    result: type[T],
+    summary: str,
+    heartbeat_s: float,
+    limit_s: float,
 ) -> T:
-    done: Any = await workflow.execute_activity(
-        name,
-        given,
-        result_type=result,
-        summary=summary.encode(errors="replace")[:_SUMMARY_BYTES].decode(errors="ignore"),
-        start_to_close_timeout=timedelta(seconds=limit_s),
-        heartbeat_timeout=timedelta(seconds=heartbeat_s),
-        retry_policy=_RETRY,
-        cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
+    state.working += 1
+    try:
+        done: Any = await workflow.execute_activity(
+            name,
+            given,
+            result_type=result,
+            summary=summary.encode(errors="replace")[:_SUMMARY_BYTES].decode(errors="ignore"),
+            start_to_close_timeout=timedelta(seconds=limit_s),
+            heartbeat_timeout=timedelta(seconds=heartbeat_s),
+            retry_policy=_RETRY,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        )
+    finally:
+        state.working -= 1
+        state.worked += 1
     return result.model_validate(done)

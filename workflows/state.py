@@ -5,15 +5,23 @@ from dataclasses import dataclass, field
 from onward import json_text
 from onward.messages import (
     Addition,
+    Approval,
+    CallResult,
     CancelRequest,
+    Carried,
     ClaudeReply,
+    ContextUse,
+    Denial,
     Doubt,
     GiveUp,
+    HalfStep,
     Head,
     Limits,
     Opening,
     Outcome,
     PersonSaid,
+    Prompt,
+    Resolution,
     RunRequest,
     RunResult,
     RunStatus,
@@ -23,9 +31,16 @@ from onward.messages import (
 )
 from onward.transcript import last_text, tool_uses
 from onward.wording import how_to_answer
-from workflows.waiting import WaitingCalls
+from workflows.waiting import Decision, WaitingCalls
 
 _INPUT_BYTES = 4096
+_FRESH = frozenset({"segments", "reset_lineage", "opening"})
+"""Fields of the same name in `Carried` that are not just handed on."""
+_CARRIED = _FRESH | {
+    "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
+    "context",
+}  # fmt: skip
+"""Fields of the same name in `Carried`."""
 
 
 @dataclass
@@ -41,9 +56,13 @@ class RunState:
     steps: int = 0
     """Replies that are part of the transcript."""
     message: str = ""
-    """Claude's last message, JSON text."""
-    calling: bool = False
-    """The calls of that message are not all answered."""
+    """Claude's last message, JSON text; empty where an earlier workflow run of the chain got it."""
+    text: str = ""
+    """Claude's last words."""
+    reply: ClaudeReply | None = None
+    """The reply whose calls are not all answered."""
+    results: dict[str, Addition] = field(default_factory=dict[str, Addition])
+    """What Claude will be told of that reply's calls, by call, as they end."""
     spend: Spend = field(default_factory=Spend)
     asking: str = ""
     """Step that Claude is being asked, while nothing says yet what it costs."""
@@ -56,14 +75,62 @@ class RunState:
     doubts: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Calls whose outcome a person is asked for."""
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
+    context: ContextUse | None = None
+    segments: tuple[str, ...] = ()
+    """References of what earlier workflow runs of the chain recorded, oldest first."""
+    reset_lineage: bool = False
+    """One of those was made by a reset."""
+    read_bytes: int = 0
+    """Conversation in this workflow run's history: a replay reads it again."""
+    working: int = 0
+    """Activities under way."""
+    worked: int = 0
+    """Activities that ended."""
     doing: str = "starting"
     cancel: CancelRequest | None = None
     outcome: Outcome | None = None
 
     @classmethod
     def of(cls, request: RunRequest) -> "RunState":
-        """State of a run that has just been asked for."""
-        return cls(request, additions=(PersonSaid(id="prompt", text=request.prompt),))
+        """State of a run that has just been asked for, or goes on from another workflow run."""
+        state = cls(request, additions=(PersonSaid(id="prompt", text=request.prompt),))
+        if request.carried:
+            state.resume(request.carried)
+        return state
+
+    def resume(self, carried: Carried) -> None:
+        """Take over what another workflow run knew."""
+        for name in _CARRIED:
+            setattr(self, name, getattr(carried, name))
+        self.doubts = dict(carried.doubts)
+        if carried.half:
+            self.reply, self.results = carried.half.reply, dict(carried.half.results)
+        decided: dict[str, Decision] = {**carried.approved, **carried.denied, **carried.settled}
+        self.waiting.resume(carried.waiting, decided)
+
+    def carry(self, segment: str, *, reset_lineage: bool) -> Carried:
+        """Return what the next workflow run of the chain must know; `segment` holds the rest."""
+        if self.opening is None or self.witness is None or self.head is None:
+            raise ValueError("found no opening; expected a run that has begun")
+        waiting = self.waiting
+        return Carried(
+            **{name: getattr(self, name) for name in _CARRIED - _FRESH},
+            segments=(*self.segments, segment),
+            reset_lineage=reset_lineage,
+            opening=self.opening.model_copy(update={"frozen": ""}),
+            doubts=self.doubts,
+            waiting=tuple(self._whole(each) for each in waiting.shown.values()),
+            approved=waiting.of_kind(Approval),
+            denied=waiting.of_kind(Denial),
+            settled=waiting.of_kind(Resolution),
+            half=self._half(),
+        )
+
+    def _half(self) -> HalfStep | None:
+        if self.reply is None:
+            return None
+        bare = self.reply.model_copy(update={"message": "", "turn": "", "results": ()})
+        return HalfStep(reply=bare, results=self.results)
 
     def opened(self, opening: Opening) -> None:
         """Take what `begin` fixed for the whole run."""
@@ -72,8 +139,10 @@ class RunState:
     def replied(self, reply: ClaudeReply) -> None:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
+        self.text, self.context = last_text(reply.message), reply.context
+        self.reply, self.results = reply, {}
         self.steps += 1
-        self.calling = True
+        self.read_bytes += len(reply.message)
         self.running_s += reply.took_s
         self.asking = ""
         self.spend += reply.spend
@@ -81,7 +150,7 @@ class RunState:
         self.additions = tuple(
             item
             for item in self.additions
-            if isinstance(item, PersonSaid) and item.id not in reply.turn_ids
+            if isinstance(item, Prompt | PersonSaid) and item.id not in reply.turn_ids
         )
 
     def gave_up(self, told: GiveUp | None) -> None:
@@ -90,11 +159,20 @@ class RunState:
             self.spend += told.spend
             self.asking = ""
 
-    def answered(self, results: list[Addition], *, all_failed: bool) -> None:
-        """Take the results of a step's calls, in the order of the calls."""
+    def ran(self, result: CallResult) -> None:
+        """Take what it took to run a call."""
+        self.running_s += result.took_s
+        self.read_bytes += len(result.content)
+
+    def answered(self, reply: ClaudeReply) -> None:
+        """All calls of the reply have ended: Claude is told of them in their order."""
+        results = [self.results[call.call] for call in reply.calls]
+        # A paused turn asks for no call, so none failed.
+        failed = bool(results) and all(_failed(item) for item in results)
         self.additions = (*results, *self.additions)
-        self.calling = False
-        self.failing = self.failing + 1 if all_failed else 0
+        self.reply, self.results = None, {}
+        self.failing = self.failing + 1 if failed else 0
+        self.waiting.clear()
 
     def doubt(self, call: str) -> None:
         """Note that a call's effect may or may not have happened."""
@@ -109,7 +187,7 @@ class RunState:
         """Sum up the run as it stands."""
         return RunResult(
             outcome=outcome,
-            text=last_text(self.message) if self.message else "",
+            text=self.text,
             detail=detail,
             steps=self.steps,
             in_doubt=self.all_in_doubt,
@@ -124,7 +202,7 @@ class RunState:
     @property
     def step(self) -> int:
         """Number of the step under way: from its request to Claude to its last result."""
-        return self.steps if self.calling else self.steps + 1
+        return self.steps if self.reply else self.steps + 1
 
     def status(self) -> RunStatus:
         """Answer the query `status`."""
@@ -142,26 +220,40 @@ class RunState:
             in_doubt=self.all_in_doubt,
             waiting=tuple(self._whole(each) for each in self.waiting.shown.values()),
             workspace=self.request.workspace,
+            context=self.context,
         )
 
-    def details(self, run: str) -> str:
+    def details(self, run: str, prompt: str) -> str:
         """Describe the run in Markdown, for the Temporal UI."""
         spend = self.spend
         requests = f"{spend.requests} request{'' if spend.requests == 1 else 's'}"
         spent = f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
         where = f"**{self.request.agent}** is at step {self.step}: {self.doing}"
         lines = [where, "", f"- spent: {spent}"]
+        if self.segments:
+            # Temporal shows a run's summary only until it first continues as new.
+            lines.insert(0, f"{_quoted(prompt)}\n")
         if self.in_doubt:
             lines.append(f"- in doubt: {', '.join(self.in_doubt)}")
         lines += [_waits(each, run) for each in self.waiting.shown.values()]
         return "\n".join(lines)
 
     def _whole(self, waiting: Waiting) -> Waiting:
+        if waiting.input:
+            return waiting
         # Read from the message at each look: kept in `Waiting`, history would hold it once more.
         number = int(waiting.call.rpartition(".")[2])
         given = tool_uses(self.message)[number - 1].get("input", {})
         text = json_text.printable(json_text.dumps(given))
         return waiting.model_copy(update={"input": _bounded(text)})
+
+
+def _failed(item: Addition) -> bool:
+    return not isinstance(item, Prompt | PersonSaid) and item.is_error
+
+
+def _quoted(prompt: str) -> str:
+    return "\n".join(f"> {line}" for line in prompt.splitlines())
 
 
 def _bounded(text: str) -> str:

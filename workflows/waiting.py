@@ -1,11 +1,13 @@
 """Calls that wait for a person, and what people said: pure state, no I/O, no Temporal."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from onward.messages import Approval, Denial, Resolution, Said, Waiting, WaitKind
 
 Decision = Approval | Denial | Resolution
+D = TypeVar("D", Approval, Denial, Resolution)
 
 _WHAT_TO_SAY = {
     "approval": "waits for an approval: approve it or deny it",
@@ -69,8 +71,22 @@ class WaitingCalls:
         """Return the decision, once."""
         return self._decided.pop(call)
 
-    def drop(self, calls: Iterable[str]) -> None:
-        """Forget calls: they will not run any more."""
-        dropped = [self.shown.pop(call, None) or self._decided.pop(call, None) for call in calls]
-        if any(dropped):
+    def known(self, call: str) -> bool:
+        """The call waits, or somebody has decided about it."""
+        return call in self.shown or call in self._decided
+
+    def of_kind(self, kind: type[D]) -> dict[str, D]:
+        """Return the decisions of one kind that nobody has acted on, by call."""
+        return {call: said for call, said in self._decided.items() if isinstance(said, kind)}
+
+    def resume(self, waiting: Iterable[Waiting], decided: Mapping[str, Decision]) -> None:
+        """Take over what another workflow run of the chain was waiting for."""
+        self.shown = {each.call: each for each in waiting}
+        self._decided = dict(decided)
+
+    def clear(self) -> None:
+        """Forget all calls: none of them will run any more."""
+        if self.shown or self._decided:
+            self.shown.clear()
+            self._decided.clear()
             self.changed()

@@ -24,5 +24,9 @@ class Opening(Wire):
     """The server knows Onward's search attributes, so the workflow may set them."""
     shows_waiting: bool = False
     """`OnwardWaiting` is one of them: a worker of before 0.2 knew it not."""
-    continues: bool = False
-    """The run continues as new where its history grows long: a worker of before 0.3 never did."""
+    history_events: int = 0
+    """Events of one workflow run's history after which the run continues as new; 0: never, as runs
+    begun by a worker of before 0.3 must be replayed."""
+    compacts: bool = False
+    """Claude is asked for a summary where its context window is nearly full: a worker of before 0.3
+    never did."""

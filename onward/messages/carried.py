@@ -38,7 +38,6 @@ class Carried(Wire):
     text: str = ""
     """Claude's last words."""
     spend: Spend = Spend()
-    asking: str = ""
     running_s: float = 0.0
     failing: int = 0
     in_doubt: tuple[str, ...] = ()

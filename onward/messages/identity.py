@@ -14,8 +14,13 @@ class RunRef(Wire):
     original_run_id: str
     """`original_execution_run_id`: differs from `run_id` in a reset run."""
     reset_lineage: bool = False
-    """An earlier segment of this run was made by a reset."""
+    """An earlier workflow run of the chain was made by a reset."""
     deployment: str = ""
+
+    @property
+    def has_lineage(self) -> bool:
+        """This workflow run, or one before it in the chain, was made by a reset."""
+        return self.reset_lineage or self.original_run_id != self.run_id
 
 
 class Witness(Wire):

@@ -15,15 +15,14 @@ class Fork(Wire):
     first_run_id: str
     step: int | None = None
     """The last step that is copied; None: all of them."""
-    message: str = ""
-    """What a person says next; empty: nothing but the results that are still to be told."""
 
 
 class RunRequest(Wire):
     """Input of the workflow `agent`: what `starter.py start` asks for, or a run that goes on."""
 
     prompt: str
-    """Empty where `carried` or `fork` holds the conversation."""
+    """Empty where `carried` holds the conversation. Of a fork: what a person says next; empty:
+    nothing, Claude is only told the results that it has not heard yet."""
     agent: str
     model: str | None = None
     """None: the agent's own."""
@@ -51,4 +50,6 @@ class ForkInput(Wire):
 
     run: RunRef
     request: RunRequest
+    """Without the prompt; it had one if `has_prompt`."""
+    has_prompt: bool
     witness: Witness | None = None

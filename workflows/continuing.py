@@ -1,0 +1,56 @@
+"""When a run continues as new, and how: history must stay short enough to be replayed quickly."""
+
+from temporalio import workflow
+
+from onward import messages as m
+from onward.transcript import BEGINNING
+from workflows import scheduling
+from workflows.state import RunState
+
+_MOST_BYTES = 4_000_000
+"""Of history, and of conversation that a replay reads from it: large payloads lie elsewhere."""
+
+
+class HistoryIsLong(Exception):
+    """Raised out of a step that waits for people: the run continues as new in its middle."""
+
+
+def is_long(state: RunState) -> bool:
+    """Say whether the workflow run's history has grown so long that the run must continue as new.
+
+    A replay takes half a millisecond an event, and a new worker's first answer waits for it.
+    """
+    most_events = state.opening.history_events if state.opening else 0
+    if not most_events or state.head is None or state.head.step == BEGINNING:
+        return False
+    info = workflow.info()
+    return (
+        info.get_current_history_length() >= most_events
+        or max(info.get_current_history_size(), state.read_bytes) >= _MOST_BYTES
+        or info.is_continue_as_new_suggested()
+    )
+
+
+def may_continue(state: RunState) -> bool:
+    """Say whether a run that waits for people is to continue as new right now."""
+    return is_long(state) and not state.working and workflow.all_handlers_finished()
+
+
+async def carried(state: RunState) -> m.Carried:
+    """Make a segment of all that this workflow run's history tells; return what goes with it."""
+    while True:
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        worked = state.worked
+        segment = await scheduling.carry(state)
+        # What a person settled meanwhile would be in no segment.
+        if state.worked == worked + 1 and workflow.all_handlers_finished():
+            return state.carry(
+                segment.reference, reset_lineage=scheduling.run_ref(state).has_lineage
+            )
+
+
+def continue_as_new(state: RunState, carry: m.Carried) -> None:
+    """End this workflow run; the run goes on in another. Does not return."""
+    request = state.request.model_copy(update={"prompt": "", "carried": carry})
+    # Temporal hands on the memo of the start only.
+    workflow.continue_as_new(request, memo=workflow.memo())
