@@ -1,4 +1,4 @@
-"""One Claude request for one step: look up, freeze the turn, ask, record, return."""
+"""One Claude request for one step: look up, freeze the turn, ask, record, read, return."""
 
 import asyncio
 import time
@@ -6,16 +6,19 @@ from typing import Any
 
 from temporalio import activity
 
+from activities.before import Before, before
 from activities.failures import again, stop, translated
+from activities.lease import Lease
 from activities.position import Position
 from activities.prepare import prepare_calls
 from activities.pulse import Pulse
-from activities.records import opening_of, replies_of, results_of, turns_of
+from activities.reads import with_results
 from activities.requests import StepRequests
 from activities.services import Services, reset_lineage
 from onward import claude, json_text, transcript
 from onward.errors import LedgerGap
-from onward.messages import ClaudeInput, ClaudeReply, Opening, Witness
+from onward.ledger import Claim, Verdict
+from onward.messages import ClaudeInput, ClaudeReply, Opening
 from onward.names import CALL_CLAUDE
 from onward.transcript import Turn
 
@@ -28,19 +31,22 @@ class ClaudeActivity:
 
     @activity.defn(name=CALL_CLAUDE)
     async def call_claude(self, given: ClaudeInput) -> ClaudeReply:
-        """Return the step's one reply: the recorded one, or Claude's answer to a new request."""
+        """Return the step's one reply: the recorded one, or Claude's answer to a new request.
+
+        With it come the results of its calls where all of them only read.
+        """
         async with Pulse(given.takeover_s) as pulse:
             with translated():
-                return await _StepAttempt(self._services, given, pulse).reply()
+                reply = await _StepAttempt(self._services, given, pulse).reply()
+            return await with_results(self._services, given, reply, pulse)
 
 
 class _StepAttempt:
     """One attempt at one step."""
 
     def __init__(self, services: Services, given: ClaudeInput, pulse: Pulse) -> None:
-        self._services, self._given, self._pulse = services, given, pulse
-        self._ledger = services.ledger(given.run)
-        self._built, self._began = Turn(content=""), time.monotonic()
+        self._services, self._given, self._began = services, given, time.monotonic()
+        self._ledger, self._lease = services.ledger(given.run), Lease(given.takeover_s)
         # The fingerprint is the conversation before the turn: an attempt adopts the turn that an
         # earlier one froze, but never the reply of another branch (ledger.md, 1.1).
         self._position = Position(
@@ -75,18 +81,13 @@ class _StepAttempt:
             # Before anything is paid: an older or newer release began this run.
             text = f"this worker's app has no agent {agent!r}; start a worker whose app has it"
             raise again("no_agent", text, delay_s=1.0)
-        seen, head = await self._ledger.snapshot(), self._given.head
-        opening = opening_of(seen)
-        self._hand_back_without_tools(opening)
-        additions = self._given.additions
-        turn = self._built = transcript.build_turn(additions, results_of(seen, additions))
-        earlier = transcript.messages(head, opening.frozen, replies_of(seen), turns_of(seen))
-        claim = await self._position.claim(turn.model_dump_json())
+        found = await before(self._services, self._ledger, self._given)
+        self._hand_back_without_tools(found.opening)
+        claim = await self._position.claim(found.turn.model_dump_json())
         if claim.verdict == "claimed":
-            turn = Turn.model_validate_json(claim.turn or "")
-            return await self._ask(opening, earlier, turn)
+            return await self._ask(found, Turn.model_validate_json(claim.turn or ""))
         if claim.verdict == "done":
-            return self._seen(claim.result, claim.turn, claim.witness)
+            return self._seen(found, claim)
         text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
         raise stop("mismatch", text, self._requests.spend)
 
@@ -98,31 +99,37 @@ class _StepAttempt:
             text = f"agent {self._given.agent!r} of this worker's app lacks tools of this run"
             raise again("no_tool", f"{text} ({missing}); start a worker that has them", delay_s=1.0)
 
-    def _seen(self, recorded: str, turn: str | None, witness: Witness | None) -> ClaudeReply:
-        reply = ClaudeReply.model_validate_json(recorded)
-        answered = Turn.model_validate_json(turn) if turn else self._built
-        seen = {"witness": witness or self._given.witness, "turn": self._adopted(answered)}
-        return reply.model_copy(update=seen)
+    def _seen(self, found: Before, told: Claim | Verdict) -> ClaudeReply:
+        reply = ClaudeReply.model_validate_json(told.result)
+        turn = Turn.model_validate_json(told.turn) if told.turn else found.turn
+        witness = told.witness or self._given.witness
+        seen = {"witness": witness, "turn": _adopted(turn, found)}
+        return self._kept(found, turn, reply.model_copy(update=seen))
 
-    def _adopted(self, turn: Turn) -> str:
-        return "" if turn == self._built else turn.model_dump_json()
+    def _kept(self, found: Before, turn: Turn, reply: ClaudeReply) -> ClaudeReply:
+        """Keep the conversation at hand for the step after this one."""
+        later = found.earlier.after(self._given.step, turn, reply.message)
+        self._services.transcripts.keep(self._ledger.key, later)
+        return reply
 
-    async def _ask(self, opening: Opening, earlier: list[str], turn: Turn) -> ClaudeReply:
-        self._pulse.hold(self._position.renew)
-        try:
-            message = await self._message(opening, [*earlier, *transcript.user_message(turn)])
-        except (Exception, asyncio.CancelledError):
-            await self._position.release(maybe=False, count=self._requests.sent_now)
-            raise
-        return await self._record(opening, turn, json_text.dumps(message))
+    async def _ask(self, found: Before, turn: Turn) -> ClaudeReply:
+        async with self._lease:
+            self._lease.hold(self._position.renew)
+            try:
+                message = await self._message(found, turn)
+            except (Exception, asyncio.CancelledError):
+                await self._position.release(maybe=False, count=self._requests.sent_now)
+                raise
+            return await self._record(found, turn, json_text.dumps(message))
 
-    async def _message(self, opening: Opening, messages: list[str]) -> dict[str, Any]:
-        limit = opening.limits.max_requests_per_step
+    async def _message(self, found: Before, turn: Turn) -> dict[str, Any]:
+        limit = found.opening.limits.max_requests_per_step
         await self._requests.load()
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
-        body = claude.request_body(opening.frozen, messages)
-        model = str(json_text.values(opening.frozen)["model"])
+        frozen, new = found.opening.frozen, map(str.encode, transcript.user_message(turn))
+        body = claude.request_body(frozen, [*found.earlier.messages, *new])
+        model = str(json_text.values(frozen)["model"])
         try:
             return await self._requests.send(self._services.anthropic, body, model)
         except Exception as error:
@@ -131,29 +138,29 @@ class _StepAttempt:
                 raise
             raise await self._requests.failed(posture, limit) from error
 
-    async def _record(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:
+    async def _record(self, found: Before, turn: Turn, message: str) -> ClaudeReply:
         """Record the reply and its calls as one; first recorded wins."""
-        reply = self._prepared(opening, turn, message)
-        told = await self._position.complete(reply.model_dump_json(), turn.model_dump_json())
+        reply = self._prepared(found, turn, message)
+        told = await self._position.complete(reply.record(), turn.model_dump_json())
         if told is None:
             return reply  # the next step finds the gap, and history fills it
         if told.verdict != "done":
             text = f"step {self._given.step} was recorded otherwise meanwhile"
             raise stop("mismatch", text, self._requests.spend)
-        return self._seen(told.result, told.turn, told.witness)
+        return self._seen(found, told)
 
-    def _prepared(self, opening: Opening, turn: Turn, message: str) -> ClaudeReply:
+    def _prepared(self, found: Before, turn: Turn, message: str) -> ClaudeReply:
         given = self._given
         stopped = str(json_text.load_object(message).get("stop_reason"))
         agent = self._services.app.agent(given.agent)
-        asked = stopped == "tool_use"
+        run, step, asked = given.run, given.step, stopped == "tool_use"
         return ClaudeReply(
             message=message,
             stop_reason=stopped,
-            calls=prepare_calls(given.run, given.step, message, opening, agent) if asked else (),
-            head=transcript.advance(given.head, given.step, turn, message),
+            calls=prepare_calls(run, step, message, found.opening, agent) if asked else (),
+            head=transcript.advance(given.head, step, turn, message),
             prev=given.head.step,
-            turn=self._adopted(turn),
+            turn=_adopted(turn, found),
             turn_ids=turn.ids,
             spend=self._requests.spend,
             took_s=round(time.monotonic() - self._began, 3),
@@ -162,9 +169,13 @@ class _StepAttempt:
 
     def _cancelled(self) -> Exception | None:
         """Say how a cancelled attempt ends; None: by its cancellation, and another one follows."""
-        if self._pulse.lost:
+        if self._lease.lost:
             return again("busy", f"step {self._given.step} was taken over by another attempt")
         details = activity.cancellation_details()
         if details is not None and details.cancel_requested:
             return stop("cancelled", "the request to Claude was cancelled", self._requests.spend)
         return None
+
+
+def _adopted(turn: Turn, found: Before) -> str:
+    return "" if turn == found.turn else turn.model_dump_json()

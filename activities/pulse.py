@@ -1,48 +1,29 @@
-"""The heartbeat of one activity attempt, and the renewal of its claim.
-
-Both run beside the work, from the attempt's first line on. They are separate loops: a Redis that
-hangs must not stop the heartbeat, and a heartbeat must not wait for a lease.
-"""
+"""The heartbeat of one activity attempt, beside its work, from the attempt's first line on."""
 
 import asyncio
-import logging
-import time
-from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
-from redis.exceptions import RedisError
 from temporalio import activity
-
-log = logging.getLogger(__name__)
 
 _LONGEST_S = 0.5
 """A cancel reaches an attempt in the answer to a beat, so beats come often whatever the setting."""
-
-Renew = Callable[[], Awaitable[bool]]
-"""Pushes the lease; False: another attempt owns the claim now."""
 
 
 class Pulse:
     """Beats at least three times in every `takeover_s` seconds while the attempt lives.
 
-    `details` goes out with each beat. After `hold(renew)` the claim is renewed three times in
-    `takeover_s`; when it turns out lost, `lost` is set and the attempt is cancelled.
+    `details` goes out with each beat, and after it `doing`, which is for people.
     """
 
     def __init__(self, takeover_s: float) -> None:
-        self._takeover_s, self._renew_every_s = takeover_s, takeover_s / 3
-        self._renewed = time.monotonic()
-        self._own: Renew | None = None  # of the call itself, whose lease `fresh` is about
         self._beat_every_s = min(takeover_s / 3, _LONGEST_S)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._attempt: asyncio.Task[Any] | None = None
+        self._beating: asyncio.Task[None] | None = None
         self.details: Any = None
-        self.lost = False
+        self.doing = ""
 
     async def __aenter__(self) -> Self:
-        self._attempt = asyncio.current_task()
-        self._tasks.append(asyncio.create_task(self._beat()))
+        self._beating = asyncio.create_task(self._beat())
         return self
 
     async def __aexit__(
@@ -51,55 +32,20 @@ class Pulse:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        # A renewal that is under way may come back from its cancel, and find the record done: that
-        # is no loss, and must not turn the attempt's result into a failure.
-        self._attempt = None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
 
     def tell(self, details: Any) -> None:
         """Beat now: what a dying attempt says last must not wait for the next beat."""
         self.details = details
-        activity.heartbeat(details)
-
-    @property
-    def fresh(self) -> bool:
-        """The claim's lease has not run out."""
-        return time.monotonic() - self._renewed < self._takeover_s
-
-    def hold(self, renew: Renew, *, lease_binds: bool = False) -> None:
-        """Renew a claim from now on. `lease_binds`: where that fails too long, the attempt ends."""
-        self._own = self._own or renew
-        self._tasks.append(asyncio.create_task(self._renew(renew)))
-        if lease_binds:
-            self._tasks.append(asyncio.create_task(self._end_with_lease()))
-
-    async def _end_with_lease(self) -> None:
-        while self.fresh:  # noqa: ASYNC110  (renewals put the moment off: no event to wait for)
-            await asyncio.sleep(self._renewed + self._takeover_s - time.monotonic())
-        self._lose()
+        self._send()
 
     async def _beat(self) -> None:
         while True:
-            activity.heartbeat(self.details)
+            self._send()
             await asyncio.sleep(self._beat_every_s)
 
-    async def _renew(self, renew: Renew) -> None:
-        while True:
-            await asyncio.sleep(self._renew_every_s)
-            began = time.monotonic()
-            try:
-                if not await renew():
-                    break
-                if renew is self._own:
-                    self._renewed = began
-            except RedisError as error:
-                # Leases only decide patience: a renewal missed is no reason to stop the work.
-                log.warning("cannot renew the claim: %s", error)
-        self._lose()
-
-    def _lose(self) -> None:
-        self.lost = True
-        if self._attempt is not None:
-            self._attempt.cancel()
+    def _send(self) -> None:
+        doing = (self.doing,) if self.doing else ()
+        activity.heartbeat(self.details, *doing)

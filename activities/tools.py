@@ -18,6 +18,7 @@ from temporalio.common import RawValue
 
 from activities.business import BusinessRecord
 from activities.failures import again, stop, translated
+from activities.lease import Lease
 from activities.position import Position
 from activities.prepare import call_input
 from activities.pulse import Pulse
@@ -60,26 +61,35 @@ class ToolActivity:
     async def run_tool(self, args: Sequence[RawValue]) -> CallResult:
         """Run one call, or return what the ledger knows of it."""
         given: ToolInput = activity.payload_converter().from_payload(args[0].payload, ToolInput)
-        async with Pulse(given.takeover_s) as pulse:
+        name = activity.info().activity_type
+        async with Pulse(given.takeover_s) as pulse, Lease(given.takeover_s) as lease:
+            pulse.details = _last_said()  # each beat takes the place of the one before
             with translated():
-                result = await _CallAttempt(self._services, given, pulse).result()
+                result = await CallAttempt(self._services, name, given, lease, pulse).result()
         failpoint("f11")
         # Nothing of ours runs after the return: by now the SDK has sent the result.
         asyncio.get_running_loop().call_later(0.2, failpoint, "f12")
         return result
 
 
-class _CallAttempt:
-    """One attempt at one call."""
+class CallAttempt:
+    """One attempt at one call of the tool `name`; of a read inside a step, without a pulse."""
 
-    def __init__(self, services: Services, given: ToolInput, pulse: Pulse) -> None:
-        self._given, self._pulse, self._began = given, pulse, time.monotonic()
-        self._pulse.details = _last_said()  # each beat takes the place of the one before
+    def __init__(
+        self,
+        services: Services,
+        name: str,
+        given: ToolInput,
+        lease: Lease,
+        pulse: Pulse | None = None,
+    ) -> None:
+        self._given, self._lease, self._pulse = given, lease, pulse
+        self._began = time.monotonic()
         self._ledger = services.ledger(given.run)
-        self._tool, self._effect = _tool(services, given), given.effect
+        self._tool, self._effect = _tool(services, given, name), given.effect
         self._fence, self._sent_before, self._others_sent = 0, False, False
         self._business = given.business and BusinessRecord(services, given, given.business)
-        self._verifier = Verifier(self._tool, services.strict, given.takeover_s, pulse)
+        self._verifier = Verifier(self._tool, services.strict, given.takeover_s, lease)
         self._position = Position(
             self._ledger,
             step=given.call,
@@ -103,7 +113,7 @@ class _CallAttempt:
             case "claimed":
                 failpoint("f3")
                 self._fence, self._sent_before = claim.fence, claim.may_have_sent
-                self._pulse.hold(self._position.renew, lease_binds=self._effect == "timed")
+                self._lease.hold(self._position.renew, lease_binds=self._effect == "timed")
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
                 return await recorded_result(self._ledger, claim.result)
@@ -167,7 +177,7 @@ class _CallAttempt:
                 return await self._complete(known)
             if first.verdict == "doubt":
                 return await self._doubt(f"an earlier call asked for the same: {first.why}")
-            self._pulse.hold(self._business.renew)
+            self._lease.hold(self._business.renew)
             fence = max(fence, first.fence)
             self._others_sent = first.may_have_sent
             claim = replace(claim, may_have_sent=claim.may_have_sent or first.may_have_sent)
@@ -220,7 +230,7 @@ class _CallAttempt:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            if self._effect != "read" and not self._pulse.lost:
+            if self._effect != "read" and not self._lease.lost:
                 await asyncio.wait([running], timeout=_GRACE_S)
             if running.done() and not running.cancelled():
                 return running.result()
@@ -235,7 +245,8 @@ class _CallAttempt:
     async def _raised(self, error: Exception) -> CallResult:
         if self._effect == "read":
             return await self._fail(error_content(error))
-        self._pulse.tell(_words(error))
+        if self._pulse:
+            self._pulse.tell(_words(error))
         if isinstance(error, NotVerified):
             await self._position.release(maybe=False)
             raise again(
@@ -255,7 +266,7 @@ class _CallAttempt:
 
     async def _interrupted(self) -> CallResult:
         """Say how an attempt ends that was cancelled in the middle of its tool."""
-        if self._pulse.lost:
+        if self._lease.lost:
             raise again("busy", f"call {self._given.call} was taken over by another attempt")
         details = activity.cancellation_details()
         asked = details is not None and details.cancel_requested
@@ -318,7 +329,8 @@ class _CallAttempt:
 
     @property
     def _last_error(self) -> str:
-        return f"; the last said: {self._pulse.details}" if self._pulse.details else ""
+        said = self._pulse.details if self._pulse else ""
+        return f"; the last said: {said}" if said else ""
 
     @property
     def _took_s(self) -> float:
@@ -366,8 +378,7 @@ def _done(value: object, call: str = "") -> CallResult:
     return CallResult(status="done", content=shown.content, whole=shown.whole, whole_sha=sha)
 
 
-def _tool(services: Services, given: ToolInput) -> Tool[..., Any]:
-    name = activity.info().activity_type
+def _tool(services: Services, given: ToolInput, name: str) -> Tool[..., Any]:
     agent = services.app.agents.get(given.agent)
     tool = agent.tool(name) if agent else None
     if tool is None:

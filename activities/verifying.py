@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from activities.pulse import Pulse
+from activities.lease import Lease
 from onward.errors import OnwardError
 from onward.ledger import Claim
 from onward.tools import Tool, ToolContext
@@ -29,7 +29,7 @@ class Verifier:
     tool: Tool[..., Any]
     strict: bool
     takeover_s: float
-    pulse: Pulse
+    lease: Lease
 
     async def happened(
         self, claim: Claim, fields: Mapping[str, Any], context: ToolContext
@@ -58,7 +58,7 @@ class Verifier:
 
         Its successor counts on that nothing is sent any more.
         """
-        if self.tool.effect == "timed" and not self.pulse.fresh:
+        if self.tool.effect == "timed" and not self.lease.fresh:
             raise NotVerified("the lease ran out before the tool started")
 
     async def _ask(self, fields: Mapping[str, Any], context: ToolContext) -> Happened | None:

@@ -4,7 +4,7 @@ The request's body is joined from stored JSON text, so what was sent once is sen
 letter. The client never retries by itself: Temporal is the one retry layer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,8 +31,10 @@ _NO_HINT_429_S = 20.0
 _SPEND_LIMIT_S = 3600.0
 _LONGEST_WAIT_S = 24 * 3600.0
 """A `retry-after` beyond this, or that is no number of seconds at all, is not believed."""
-_TOO_LONG = "prompt is too long"
+_TOO_LONG = ("prompt is too long", "exceed context limit")
 """How a 400 says that the conversation no longer fits the model's context window."""
+_SUMMARY_TOKENS = 8192
+"""Room for a summary and the thinking before it, where a reply has less."""
 
 
 @dataclass(frozen=True)
@@ -65,27 +67,67 @@ def client(**options: Any) -> AsyncAnthropic:
     return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
 
 
-def request_body(frozen: str, messages: Sequence[str]) -> bytes:
+def request_body(frozen: str, messages: Iterable[bytes]) -> bytes:
     """Join a streaming request from JSON texts: the frozen fields, then the messages."""
-    head = frozen.rstrip()[:-1]
-    return f'{head},"stream":true,"messages":[{",".join(messages)}]}}'.encode()
+    head = f'{frozen.rstrip()[:-1]},"stream":true,"messages":['.encode()
+    parts = [part for message in messages for part in (b",", message)]
+    # Joined at once: each further copy of a long conversation would cost every step.
+    return b"".join((head, *parts[1:], b"]}"))
+
+
+def summary_body(frozen: str, messages: Iterable[bytes]) -> bytes:
+    """Join a streaming request for a summary of the messages, in place of a reply.
+
+    It has the same system prompt and tools, but nothing that shapes a reply: the API refuses it.
+    """
+    body = json_text.load_object(frozen)
+    for name in ("context_management", "stop_sequences"):
+        body.pop(name, None)
+    if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+        del body["tool_choice"]
+    if output := body.get("output_config"):
+        body["output_config"] = {k: v for k, v in output.items() if k != "format"}
+    body["max_tokens"] = max(body["max_tokens"], _SUMMARY_TOKENS)
+    return request_body(json_text.dumps({**body, "compaction": {"type": "summarize"}}), messages)
+
+
+def betas(frozen: str, *, summary: bool) -> tuple[str, ...]:
+    """Name the beta features that a request needs; `summary`: it asks for one or begins with one.
+
+    Without its header a feature's fields and blocks are refused.
+    """
+    managed: dict[str, Any] = json_text.values(frozen).get("context_management") or {}
+    summarizes = any(edit["type"].startswith("compact_") for edit in managed.get("edits", ()))
+    needed = {
+        "context-management-2025-06-27": bool(managed),
+        "compact-2026-01-12": summarizes,
+        "compact-2026-09-04": summary,
+    }
+    return tuple(name for name, used in needed.items() if used)
 
 
 async def ask(
-    anthropic: AsyncAnthropic, body: bytes, progress: Callable[[MessageFold], None]
+    anthropic: AsyncAnthropic,
+    body: bytes,
+    progress: Callable[[MessageFold], None],
+    betas: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Send one request and return the whole reply as a dict for `json_text.dumps`.
 
-    `progress` is called after every event with the fold so far. Raises what `posture` understands.
+    `progress` is called after every event with the fold so far. `betas`: features that the request
+    needs. Raises what `posture` understands.
     """
     fold = MessageFold()
+    headers = {"content-type": "application/json", "accept": "text/event-stream"}
+    if betas:
+        headers["anthropic-beta"] = ",".join(betas)
     stream = await anthropic.post(
         "/v1/messages",
         content=body,
         cast_to=object,
         stream=True,
         stream_cls=AsyncStream[object],
-        options={"headers": {"content-type": "application/json", "accept": "text/event-stream"}},
+        options={"headers": headers},
     )
     async with stream:
         async for event in AsyncStream.raw_events(stream.response):
@@ -155,7 +197,7 @@ def _status_posture(error: APIStatusError) -> Posture:
     line = f"Claude answered {status} {kind or ''}: {_words(error)} (request {error.request_id})"
     hint = {401: "Check ANTHROPIC_API_KEY.", 404: "Check the model's name."}.get(status)
     line = f"{line}. {hint}" if hint else line
-    if status == 413 or (status == 400 and _TOO_LONG in line):  # noqa: PLR2004
+    if status == 413 or (status == 400 and any(words in line for words in _TOO_LONG)):  # noqa: PLR2004
         return Posture("context_exceeded", line, refused=True)
     if not _retried(error):
         return Posture("stop", line, refused=True)

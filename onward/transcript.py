@@ -5,7 +5,9 @@ reply, chained: every reply names the step before it, and every digest covers al
 Nothing that was sent is ever changed; this module only reads.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onward import json_text
@@ -16,6 +18,7 @@ from onward.messages import (
     ClaudeReply,
     Head,
     PersonSaid,
+    Prompt,
     ResultOf,
     ResultWritten,
     Wire,
@@ -23,6 +26,8 @@ from onward.messages import (
 
 BEGINNING = "0"
 """Step id of the frozen beginning."""
+_SUMMARY = re.compile(r"\d+\.c\d+")
+_ASSISTANT = b'{"role":"assistant",'
 
 
 class Turn(Wire):
@@ -44,40 +49,92 @@ def advance(head: Head, step: str, turn: Turn, message: str) -> Head:
     return Head(step=step, digest=json_text.sha256(head.digest, turn.content, message))
 
 
-def build_turn(additions: Iterable[Addition], results: Mapping[str, CallResult]) -> Turn:
+def build_turn(
+    additions: Iterable[Addition], results: Mapping[str, CallResult], prompt: str = ""
+) -> Turn:
     """Resolve what a step adds to the bytes of one user turn: results first, then people.
 
-    `results` holds what the ledger recorded, by call. Raises `LedgerGap` where one is missing.
+    `results` holds what the ledger recorded, by call; `prompt` is the run's, from its start event,
+    and needed only where a `Prompt` is among the additions. Raises `LedgerGap` where a result is
+    missing.
     """
-    given = list(additions)
-    people = [item for item in given if isinstance(item, PersonSaid)]
-    blocks = [_result_block(item, results) for item in given if not isinstance(item, PersonSaid)]
-    blocks += [{"type": "text", "text": said.text} for said in people]
-    content = json_text.dumps(blocks) if blocks else ""
-    return Turn(content=content, ids=tuple(said.id for said in people))
+    people, blocks = list[dict[str, Any]](), list[dict[str, Any]]()
+    ids = list[str]()
+    for item in additions:
+        if isinstance(item, PersonSaid | Prompt):
+            text = prompt if isinstance(item, Prompt) else item.text
+            people.append({"type": "text", "text": text})
+            ids.append(item.id)
+        else:
+            blocks.append(_result_block(item, results))
+    told = [*blocks, *people]
+    return Turn(content=json_text.dumps(told) if told else "", ids=tuple(ids))
 
 
-def messages(
+@dataclass(frozen=True)
+class Conversation:
+    """The messages up to a head, as the JSON texts that are sent.
+
+    Never encoded again: the body of the next request is joined from these very bytes.
+    """
+
+    beginning: Head
+    head: Head
+    messages: tuple[bytes, ...] = ()
+    size_bytes: int = 0
+
+    def after(self, step: str, turn: Turn, message: str) -> "Conversation":
+        """Add a step's user turn and Claude's reply to it, JSON text."""
+        return _joined(self, [(step, turn, message)])
+
+
+def conversation(
     head: Head, frozen: str, replies: Mapping[str, ClaudeReply], turns: Mapping[str, Turn]
-) -> list[str]:
-    """List the messages up to `head` as JSON texts, exactly as they were first sent.
+) -> Conversation:
+    """Rebuild the conversation up to `head`, exactly as it was first sent.
 
     Raises `LedgerGap` if a record is missing or the digest is not the one in history.
     """
-    sent: list[str] = []
-    at = beginning(frozen)
-    for step in _steps(head.step, replies):
-        turn = turns.get(step)
-        if turn is None:
-            raise LedgerGap(f"found no user turn of step {step}, which history says was answered")
-        at = advance(at, step, turn, replies[step].message)
-        sent += [*user_message(turn), *assistant_message(replies[step].message)]
-    if at.digest != head.digest:
+    start = beginning(frozen)
+    steps = _steps(head.step, replies)
+    if missing := next((step for step in steps if step not in turns), None):
+        raise LedgerGap(f"found no user turn of step {missing}, which history says was answered")
+    said = ((step, turns[step], replies[step].message) for step in steps)
+    rebuilt = _joined(Conversation(start, start), said)
+    if rebuilt.head.digest != head.digest:
         raise LedgerGap(
-            f"found transcript digest {at.digest[:12]} at step {head.step}, "
+            f"found transcript digest {rebuilt.head.digest[:12]} at step {head.step}, "
             f"expected {head.digest[:12]} as history has it"
         )
-    return sent
+    return rebuilt
+
+
+def _joined(earlier: Conversation, steps: Iterable[tuple[str, Turn, str]]) -> Conversation:
+    head, messages = earlier.head, [*earlier.messages]
+    for step, turn, message in steps:
+        head = advance(head, step, turn, message)
+        kept = parted(messages)[1] if is_summary(step) else []
+        messages = [] if is_summary(step) else messages
+        sent = (*user_message(turn), *assistant_message(message))
+        messages += [*(text.encode() for text in sent), *kept]
+    return Conversation(earlier.beginning, head, tuple(messages), sum(map(len, messages)))
+
+
+def is_summary(step: str) -> bool:
+    """Say whether a step is a summary, `12.c1`: it stands in place of what came before it."""
+    return _SUMMARY.fullmatch(step) is not None
+
+
+def parted(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Part messages into those that a summary replaces, and Claude's last reply, which stays.
+
+    The first part is what Claude was asked last. Only what follows a summary of exactly that may
+    stay: thinking in it is bound to what it followed. And a call must not lose its result.
+    """
+    end = len(messages)
+    while end and messages[end - 1].startswith(_ASSISTANT):
+        end -= 1
+    return list(messages[:end]), list(messages[end:])
 
 
 def user_message(turn: Turn) -> Iterator[str]:

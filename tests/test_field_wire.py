@@ -155,7 +155,7 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
     )
     body = claude.request_body(
         '{"model":"claude-sonnet-5-5","max_tokens":10}',
-        ['{"role":"user","content":"[script:cap]"}'],
+        [b'{"role":"user","content":"[script:cap]"}'],
     )
     with pytest.raises(anthropic.RateLimitError) as caught:
         await claude.ask(client, body, lambda _: None)

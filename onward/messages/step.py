@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from onward.messages.base import Wire
-from onward.messages.call import CallResult, PreparedCall
+from onward.messages.call import CallResult, PreparedCall, ToolInput
 from onward.messages.identity import Head, RunRef, Witness
+from onward.messages.request import Workspace
 from onward.messages.spend import Spend
 
 
@@ -77,9 +78,30 @@ class ClaudeInput(Wire):
     additions: tuple[Addition, ...]
     witness: Witness
     takeover_s: float
+    workspace: Workspace | None = None
+    """The run's folder, for reads that are run in this activity."""
     compact: Compacting = "never"
     context: ContextUse | None = None
     """How full the context window was when Claude last answered."""
+
+    def tool_input(self, reply: "ClaudeReply", index: int) -> ToolInput:
+        """Name a call of the reply as its tool's own activity would be told it."""
+        call = reply.calls[index]
+        return ToolInput(
+            run=self.run,
+            agent=self.agent,
+            step=reply.head.step,
+            index=index,
+            call=call.call,
+            fingerprint=call.fingerprint,
+            effect=call.effect,
+            key=call.key,
+            workspace=self.workspace,
+            witness=reply.witness,
+            takeover_s=self.takeover_s,
+            timeout_s=call.timeout_s,
+            business=call.business,
+        )
 
 
 class ClaudeReply(Wire):

@@ -4,7 +4,7 @@ from contextlib import suppress
 from redis.exceptions import RedisError
 from temporalio.testing import ActivityEnvironment
 
-from activities.pulse import Pulse
+from activities.lease import Lease
 
 
 async def test_a_renewal_under_way_at_the_end_fails_no_attempt() -> None:
@@ -22,8 +22,8 @@ async def test_a_renewal_under_way_at_the_end_fails_no_attempt() -> None:
         return False
 
     async def attempt() -> str:
-        async with Pulse(takeover_s=0.03) as pulse:
-            pulse.hold(renew)
+        async with Lease(takeover_s=0.03) as lease:
+            lease.hold(renew)
             await asked.wait()
         return "recorded"
 
@@ -37,12 +37,12 @@ async def test_a_lease_that_binds_ends_the_attempt_with_it() -> None:
         raise RedisError("away")
 
     async def attempt() -> str:
-        async with Pulse(takeover_s=0.05) as pulse:
-            pulse.hold(renew, lease_binds=True)
+        async with Lease(takeover_s=0.05) as lease:
+            lease.hold(renew, lease_binds=True)
             try:
                 await asyncio.sleep(20)
             except asyncio.CancelledError:
-                return "ended" if pulse.lost else "cancelled"
+                return "ended" if lease.lost else "cancelled"
         return "went on"
 
     assert await ActivityEnvironment().run(attempt) == "ended"
