@@ -5,13 +5,11 @@ worker's own client, and only a count goes back.
 """
 
 from datetime import timedelta
-from functools import partial
 
 from temporalio import activity
 
 from activities.failures import translated
 from activities.pulse import Pulse
-from activities.reading import keep_whole
 from activities.services import Services, reset_lineage
 from onward.messages import Refilled, RefillInput
 from onward.names import REFILL
@@ -36,8 +34,9 @@ class RefillActivity:
     async def _refill(self, given: RefillInput) -> Refilled:
         run_id = activity.info().workflow_run_id or given.run.run_id
         ledger = self._services.ledger(given.run)
-        keep = partial(keep_whole, ledger)
-        told = await read_history(self._services.temporal, given.run.workflow_id, run_id, keep)
+        told = await read_history(
+            self._services.temporal, given.run.workflow_id, run_id, stores=True
+        )
         if told.unlike:
             activity.logger.warning("turns that cannot be rebuilt alike: %s", told.unlike)
         await ledger.restore(told.records, told.turns)

@@ -19,9 +19,9 @@ async def test_no_effect_starts_after_a_cancel_during_a_refill(
     """The refill ends in its own way as the cancel arrives, and swallows it."""
     runs, acted = list[Run](), list[str]()
 
-    async def and_cancel(*args: Any) -> Told:
+    async def and_cancel(*args: Any, **options: Any) -> Told:
         await runs[0].handle.signal("cancel")
-        return await read_history(*args)
+        return await read_history(*args, **options)
 
     async with connected(own_redis.url) as redis:
         wiping = connected(own_redis.url)
