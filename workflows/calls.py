@@ -102,7 +102,8 @@ async def _result(
     """Run a call to a result that needs no person any more; raises `ActivityError`."""
     call = reply.calls[index]
     if index < len(reply.results) and (read := reply.results[index]):
-        return read  # in the step's own activity, whose time counts it
+        state.ran(read)  # in the step's own activity, which counts the request's time only
+        return read
     while True:
         if call.call not in state.doubts:
             result = await run_tool(state, reply, index)

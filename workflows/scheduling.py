@@ -113,6 +113,7 @@ async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
         additions=state.additions,
         witness=witness,
         takeover_s=opening.takeover_s,
+        workspace=state.request.workspace,
     )
     summary = f"step {step}"
     return await _activity(
