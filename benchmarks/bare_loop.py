@@ -40,9 +40,11 @@ async def converse(prompt: str) -> None:
 
 
 def main() -> None:
-    """Run one conversation and say how long it took."""
+    """Run the conversations and say how long the last one took."""
+    warm_up, prompt = sys.argv[1:]
+    asyncio.run(converse(warm_up))
     began = time.perf_counter()
-    asyncio.run(converse(sys.argv[1]))
+    asyncio.run(converse(prompt))
     sys.stdout.write(json.dumps({"seconds": time.perf_counter() - began}) + "\n")
 
 

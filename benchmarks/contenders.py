@@ -98,7 +98,8 @@ class _BareTeam:
 
     async def run(self, work: Work, *, sizes: bool = True) -> Ran:
         del sizes  # it writes no history
-        process = await _python(self._bed, "benchmarks.bare_loop", work.prompt, name=work.name)
+        prompts = (Work(f"{work.name}-warm", 2).prompt, work.prompt)
+        process = await _python(self._bed, "benchmarks.bare_loop", *prompts, name=work.name)
         try:
             status = await process.wait(math.inf)
         finally:
@@ -175,9 +176,7 @@ class _TemporalTeam:
         while not (await asyncio.wait([ending], timeout=_STALL_S))[0]:
             before, steps = steps, (await self._bed.seen(work.name)).steps
             if steps == before:
-                say(
-                    f"{work.name} is stuck at step {steps}; its worker said:\n{self._process.tail()}"
-                )
+                say(f"{work.name} is stuck at step {steps}. Its worker: {self._process.tail()}")
                 await handle.terminate(reason=f"stuck at step {steps}")
         try:
             await ending

@@ -1,0 +1,156 @@
+"""Many runs at once on one worker: steps per second, CPU per step, memory.
+
+    python benchmarks/throughput.py [--runs 50,200] [--steps 20] [--rounds 3] [--json]
+
+Onward and the usual pattern on Temporal, in turn, each time with a worker of its own. One Temporal
+server, one Redis and one API that answers at once are shared, so on a small machine it is mostly
+their work and the worker's together that is counted.
+"""
+
+import asyncio
+import statistics
+import sys
+import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bed import Bed, as_json, bed, cpu_s, peak_mb, say
+from benchmarks.contenders import ONWARD, USUAL, OnTemporal, Ran
+from benchmarks.work import TOOLS, Tool, Work
+from onward.errors import OnwardError
+
+CONTENDERS = (USUAL, ONWARD)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one contender made of so many runs at once; medians over the rounds."""
+
+    contender: str
+    tool: Tool
+    runs: int
+    finished: int
+    """Fewest in a round."""
+    steps_per_s: float
+    worker_cpu_ms_per_step: float
+    server_cpu_ms_per_step: float
+    """Of Temporal, Redis and the API's double together."""
+    worker_peak_mb: float
+
+
+async def measure(
+    runs: Sequence[int], steps: int, rounds: int, tools: Sequence[Tool] = TOOLS
+) -> list[Load]:
+    """Measure with servers of its own, which end with it."""
+    async with bed() as servers:
+        return [
+            load
+            for tool in tools
+            for count in runs
+            for load in await _alternated(servers, tool, count, steps, rounds)
+        ]
+
+
+async def _alternated(servers: Bed, tool: Tool, runs: int, steps: int, rounds: int) -> list[Load]:
+    loads: dict[OnTemporal, list[Load]] = {contender: [] for contender in CONTENDERS}
+    for each in range(rounds):
+        for contender in CONTENDERS:
+            works = [
+                Work(f"{contender.name}-{tool}-{runs}-{each}-{number}", steps, tool)
+                for number in range(runs)
+            ]
+            loads[contender].append(await _load(servers, contender, works))
+    medians = [_median(each) for each in loads.values()]
+    for load in medians:
+        say(f"{load.tool} {load.runs:>4} {load.contender:<14} {load.steps_per_s:>8.1f} steps/s")
+    return medians
+
+
+async def _load(servers: Bed, contender: OnTemporal, works: Sequence[Work]) -> Load:
+    async with contender.ready(servers) as team:
+        pid = team.pid or 0
+        await team.run(Work(f"{works[0].name}-warm", 2, works[0].tool))
+        worker_s, server_s, began = cpu_s(pid), servers.server_cpu_s(), time.perf_counter()
+        ran = await asyncio.gather(*(team.run(work, sizes=False) for work in works))
+        seconds = time.perf_counter() - began
+        steps = sum(each.seen.steps for each in ran)
+        return Load(
+            contender=contender.name,
+            tool=works[0].tool,
+            runs=len(works),
+            finished=_finished(ran),
+            steps_per_s=round(steps / seconds, 1),
+            worker_cpu_ms_per_step=round((cpu_s(pid) - worker_s) * 1000 / steps, 2),
+            server_cpu_ms_per_step=round((servers.server_cpu_s() - server_s) * 1000 / steps, 2),
+            worker_peak_mb=peak_mb(pid),
+        )
+
+
+def _finished(ran: Iterable[Ran]) -> int:
+    return sum(not each.died for each in ran)
+
+
+def _median(loads: Sequence[Load]) -> Load:
+    def middle(name: str) -> float:
+        values: list[float] = [getattr(load, name) for load in loads]
+        return round(statistics.median(values), 2)
+
+    return Load(
+        contender=loads[0].contender,
+        tool=loads[0].tool,
+        runs=loads[0].runs,
+        finished=min(load.finished for load in loads),
+        steps_per_s=middle("steps_per_s"),
+        worker_cpu_ms_per_step=middle("worker_cpu_ms_per_step"),
+        server_cpu_ms_per_step=middle("server_cpu_ms_per_step"),
+        worker_peak_mb=middle("worker_peak_mb"),
+    )
+
+
+# ---- what is shown
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Make the table of `docs/performance.md` of what `--json` prints, as Markdown."""
+    titles = {contender.name: contender.title for contender in CONTENDERS}
+    lines = [
+        "| tool | runs | contender | steps/s | CPU ms per step: worker | servers | worker's peak |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| `{each['tool']}` | {each['runs']} | {titles[each['contender']]} "
+            f"| {each['steps_per_s']:.0f} | {each['worker_cpu_ms_per_step']:.1f} "
+            f"| {each['server_cpu_ms_per_step']:.1f} | {each['worker_peak_mb']:.0f} MB |"
+            for each in found
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; returns 0 where every run finished, else 1."""
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", default="50,200", help="how many at once (50,200)")
+    parser.add_argument("--steps", type=int, default=20, help="of each run (20)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each number of runs (3)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--out", type=Path, help="write throughput.json there")
+    asked = parser.parse_args(arguments)
+    runs = [int(count) for count in asked.runs.split(",")]
+    try:
+        loads = asyncio.run(measure(runs, asked.steps, asked.rounds))
+    except OnwardError as error:
+        say(f"error: {error}")
+        return 1
+    found = [asdict(load) for load in loads]
+    if asked.out:
+        asked.out.mkdir(parents=True, exist_ok=True)
+        (asked.out / "throughput.json").write_text(as_json(found), encoding="utf-8")
+    sys.stdout.write(as_json(found) if asked.json else table(found))
+    return 0 if all(load.finished == load.runs for load in loads) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
