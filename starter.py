@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from onward.cli import ledger, people, runs, trials
+from onward.cli import conversations, ledger, people, runs, trials
 
 BROKEN_PIPE = 141
 """What a shell shows of a command whose reader went away."""
@@ -49,6 +49,7 @@ app.command(people.resolve)
 app.command(runs.spend)
 app.command(runs.cancel)
 app.command(runs.result)
+app.command(conversations.transcript)
 app.command(ledger.audit)
 app.command(ledger.doctor)
 app.command(ledger.restored)

@@ -66,6 +66,14 @@ class Output:
         """Print the result itself."""
         self._line(self._out, text, "")
 
+    def styled(self, text: str, style: str) -> None:
+        """Print a line of the result, in a style where a terminal shows it."""
+        self._line(self._out, text, style)
+
+    def piece(self, text: str) -> None:
+        """Write a piece of the result as it is, without an end of line."""
+        self._out.file.write(text)
+
     def json(self, document: Mapping[str, Any]) -> None:
         """Print the one JSON document."""
         # Plain ASCII: no terminal, locale or lone surrogate can spoil it.

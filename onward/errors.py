@@ -10,6 +10,7 @@
      ├─ NoSuchRun              no run of that id                       -> printed, exit code 4
      ├─ AppError               the user's app module is wrong          -> printed, exit code 2
      ├─ PayloadError           a large payload's file is not to be had -> tried again
+     ├─ HistoryGap             history does not tell a whole conversation -> printed, exit code 1
      └─ LedgerError
          ├─ LedgerGap          a record that history knows is missing  -> the workflow refills
          └─ LedgerUnreadable   a record written by a newer version     -> stops, nothing fired
@@ -56,6 +57,10 @@ class AppError(OnwardError):
 
 class PayloadError(OnwardError):
     """A payload too large for history cannot be written or read; see `onward/payload_store.py`."""
+
+
+class HistoryGap(OnwardError):
+    """What Temporal holds of a conversation has a gap, or does not fit its digest."""
 
 
 class LedgerError(OnwardError):

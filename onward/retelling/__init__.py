@@ -1,0 +1,9 @@
+"""`starter.py transcript`: the whole conversation of a run, from its history alone.
+
+`steps` rebuilds it, `pieces` says who said what, one thing after another; `text` and `html` show
+that to people, and `request` gives it as it was sent to Claude.
+"""
+
+from onward.retelling.command import transcript
+
+__all__ = ["transcript"]
