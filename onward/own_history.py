@@ -54,7 +54,7 @@ class Told:
         self._converter = client.data_converter
         self._stores = stores
         self._scheduled: dict[int, Any] = {}
-        self._earlier = RunRecords()
+        self._earlier, self._prompt = RunRecords(), ""
         self._rebuilding = Rebuilding(self._earlier)
         self.first_witness: Witness | None = None
         """What the first `begin` left, or what the run was started with."""
@@ -95,13 +95,14 @@ class Told:
             request: RunRequest = await self._result(payloads, RunRequest)
         except (ValidationError, IndexError):
             return  # nothing that the workflow could have begun with
-        self._rebuilding = Rebuilding(self._earlier, request.prompt)
+        self._prompt = request.prompt
+        self._rebuilding = Rebuilding(self._earlier, self._prompt)
         if request.carried:
             await self._carried(request.carried)
 
     async def _carried(self, carried: Carried) -> None:
         self._earlier = await laid_over(self._converter, carried.segments)
-        self._rebuilding = Rebuilding(self._earlier)
+        self._rebuilding = Rebuilding(self._earlier, self._prompt)
         self.first_witness = self.first_witness or carried.witness
 
     async def _input(self, name: str, payloads: Payloads) -> Any:
