@@ -11,14 +11,15 @@ PYTEST_WORKERS ?= 2
 FIND_UV := if uv --version >/dev/null 2>&1; then uv=uv; else uv=$(BIN)/uv; fi
 export UV_PYTHON_DOWNLOADS = never
 
-.PHONY: help install demo test test-long lint lock
+.PHONY: help install demo test test-long lint lock peers
 
 help:
 	@echo "make demo       a run that is killed three times and loses nothing; no key, no servers"
 	@echo "make test       lint and the whole suite but the long tests"
 	@echo "make test-long  the long tests"
 	@echo "make lint       ruff, mypy, pyright, import directions"
-	@echo "make lock       resolve the dependencies anew and write requirements.lock"
+	@echo "make peers      what benchmarks/peers.py measures Onward against, and what draws its plots"
+	@echo "make lock       resolve the dependencies anew and write the locks"
 
 install: $(INSTALLED_DEV)
 
@@ -59,6 +60,9 @@ test: lint
 test-long: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(PYTEST_WORKERS) -m long --durations=10
 
+peers: $(INSTALLED_DEV)
+	@$(call bring,requirements-peers.lock)
+
 # uv.lock names a registry's host and is not committed; the exports of it do not.
 EXPORT = $$uv export --quiet --frozen --all-extras --no-emit-project --no-header --no-annotate \
 	--format requirements-txt
@@ -67,6 +71,7 @@ lock:
 		{ $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; }
 	@set -e; $(FIND_UV); $$uv lock; \
 	$(EXPORT) --no-default-groups --output-file requirements.lock; \
-	$(EXPORT) --all-groups --output-file requirements-dev.lock
+	$(EXPORT) --output-file requirements-dev.lock; \
+	$(EXPORT) --all-groups --output-file requirements-peers.lock
 	@if grep -nE '://|file:|index-url|find-links|^-e|^\.|^/' requirements*.lock; then \
 		echo "a lock names a host or a path (above): it must not be committed" >&2; exit 1; fi
