@@ -10,6 +10,8 @@ PYTEST_WORKERS ?= 2
 # A version manager's shim may be called uv and be none: ask it, do not just look for it.
 FIND_UV := if uv --version >/dev/null 2>&1; then uv=uv; else uv=$(BIN)/uv; fi
 export UV_PYTHON_DOWNLOADS = never
+# Tests and the demo start dozens of processes, and without bytecode each compiles what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo test test-long lint lock peers
 
@@ -40,7 +42,7 @@ define bring
 	[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv; \
 	uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv; \
 	$(FIND_UV); \
-	$$uv pip install --python $(BIN)/python --require-hashes -r $(1); \
+	$$uv pip install --compile-bytecode --python $(BIN)/python --require-hashes -r $(1); \
 	$$uv pip install --python $(BIN)/python --no-deps --editable .
 endef
 
