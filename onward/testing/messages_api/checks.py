@@ -7,6 +7,7 @@ public wording is known, plain ones). A request with any is answered 400 and cha
 from collections.abc import Iterator
 
 from onward.testing.messages_api.block_checks import block_violations, tool_violations
+from onward.testing.messages_api.images import image_violations
 from onward.testing.messages_api.literal_json import Object, canonical, is_array, is_object
 from onward.testing.messages_api.memory import (
     THINKING,
@@ -18,6 +19,7 @@ from onward.testing.messages_api.memory import (
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.request_shape import shape_violations
 from onward.testing.messages_api.shapes import BLOCKS, MAX_BREAKPOINTS
+from onward.testing.messages_api.summaries import summary_violations
 from onward.testing.messages_api.turns import (
     blocks_of,
     calls_of,
@@ -33,6 +35,8 @@ def check(body: Object, conversation: Conversation) -> list[Violation]:
         return malformed  # what follows relies on it
     return [
         *tool_violations(body.get("tools") or []),
+        *summary_violations(body),
+        *image_violations(body),
         *_blocks(body, conversation),
         *_empty(body),
         *_pairing(messages_of(body)),

@@ -74,11 +74,20 @@ class Conversation:
         if not self.begun:
             self._believe_past(body)
         self.parts = list(parts_of(body))
-        digest = list(prefix_digests(body))[-1]
+        digest = _last_digest(body)
         if message is None:
             self.unreadable.add(digest)
         else:
             self._keep(digest, blocks_of(message), message.get("stop_reason"))
+
+    def goes_on_from(self, before: "Conversation", asked: Object, summary: Object) -> None:
+        """Begin with a summary of what was asked, which a reply to that may follow."""
+        first: Object = {"role": "assistant", "content": summary["content"]}
+        start, summed_up = ({**asked, "messages": said} for said in ([], [first]))
+        self._keep(_last_digest(start), blocks_of(first), summary["stop_reason"])
+        if answers := before.replies.get(_last_digest(asked)):
+            self.replies[_last_digest(summed_up)] = list(answers)
+        self.blocks |= before.blocks
 
     def is_of_another(self, blocks: Sequence[Object]) -> bool:
         """Tell whether a block was made in other conversations and never in this one."""
@@ -133,6 +142,10 @@ def _marks(block: Object) -> list[str]:
 def is_blank(block: Object) -> bool:
     """Tell whether a block is text without text."""
     return block.get("type") == "text" and not str(block.get("text", "")).strip()
+
+
+def _last_digest(body: Object) -> str:
+    return list(prefix_digests(body))[-1]
 
 
 def parts_of(body: Object) -> Iterator[tuple[str, str]]:

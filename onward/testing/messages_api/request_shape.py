@@ -9,7 +9,7 @@ from typing import Any
 from onward.testing.messages_api.literal_json import Object, is_array, is_object
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.shapes import MESSAGE, REQUIRED, ROLES, TOP_LEVEL
-from onward.testing.messages_api.turns import role_of
+from onward.testing.messages_api.turns import role_of, summary_text
 
 
 def shape_violations(body: Object) -> Iterator[Violation]:
@@ -57,7 +57,8 @@ def _message_shapes(body: Object) -> Iterator[Violation]:
         yield Violation("messages", "messages: at least one message is required")
     for index, message in enumerate(messages):
         yield from _message_shape(f"messages.{index}", message)
-    if messages and is_object(messages[0]) and role_of(messages[0]) != "user":
+    first_role = role_of(messages[0]) if messages and is_object(messages[0]) else "user"
+    if first_role != "user" and not summary_text(body):
         yield Violation("first_role", 'messages: first message must use the "user" role')
 
 

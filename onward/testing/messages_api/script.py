@@ -126,6 +126,8 @@ class Script(_Part):
     steps: Sequence[Step] = ()
     default: Step | None = None
     """The reply to every step beyond the list."""
+    summary: Step | None = None
+    """The answer to a request for a summary; None: one that says how many replies it sums up."""
 
     def step(self, number: int) -> Step | None:
         """Return the step (from 0), or None where the script has no answer."""
@@ -174,7 +176,7 @@ def scripts_from(value: Mapping[str, object], *, base: Path = Path()) -> dict[st
 def _resolved(script: Script, base: Path) -> Script:
     steps = [_with_recording(step, base) for step in script.steps]
     default = script.default and _with_recording(script.default, base)
-    return Script(steps=steps, default=default)
+    return script.model_copy(update={"steps": steps, "default": default})
 
 
 def _with_recording(step: Step, base: Path) -> Step:

@@ -12,14 +12,17 @@ from typing import Self
 from aiohttp import web
 
 from onward.testing.messages_api import refusals
+from onward.testing.messages_api.betas import beta_violations
 from onward.testing.messages_api.checks import check
 from onward.testing.messages_api.delivery import Delivery
+from onward.testing.messages_api.editing import edited
 from onward.testing.messages_api.journal import Entry, Journal
 from onward.testing.messages_api.literal_json import BodyError, Object, canonical, parse_body
 from onward.testing.messages_api.memory import Memory
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.reply import Point, UsageRule, compose, sent_message
 from onward.testing.messages_api.script import Asked, Script, Scripted, Step
+from onward.testing.messages_api.summaries import summary_of
 from onward.testing.messages_api.turns import first_text, messages_of, results_in_order, step_number
 from onward.testing.messages_api.usage import estimate, prompt_tokens
 
@@ -42,10 +45,12 @@ class ScriptedAPI:
 
     A request picks its script by `[script:KEY]` in the text of its first message or by the header
     `x-onward-script`; `default` is taken if it names none. Its step is the number of assistant
-    turns that it holds.
+    turns that it holds, those in a summary that it begins with included. A request for a summary
+    gets one, and is no step.
 
     `journal`: file for JSON lines; `accept_keys`: other keys get a 401 (None: any key does);
-    `models`: other models get a 404 (None: any does); `usage`: how tokens are counted.
+    `models`: other models get a 404 (None: any does); `usage`: how tokens are counted;
+    `window`: prompts of more tokens get a 400 (None: none does); `max_body_bytes`: more get a 413.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class ScriptedAPI:
         accept_keys: Collection[str] | None = None,
         models: Collection[str] | None = None,
         usage: UsageRule = estimate,
+        window: int | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
@@ -63,6 +70,7 @@ class ScriptedAPI:
         self.journal = Journal(journal)
         self.url = ""
         self._accept_keys, self._models, self._usage = accept_keys, models, usage
+        self._window, self._max_body_bytes = window, max_body_bytes
         self._memory = Memory()
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
@@ -71,7 +79,7 @@ class ScriptedAPI:
         """Listen; `url` is set from now on."""
         # The limit is checked by `_messages`, which answers as the API does: above this one
         # aiohttp stops reading.
-        app = web.Application(client_max_size=2 * MAX_BODY_BYTES)
+        app = web.Application(client_max_size=2 * self._max_body_bytes)
         app.router.add_post("/v1/messages", self._messages)
         app.router.add_post("/v1/messages/count_tokens", self._count_tokens)
         app.router.add_get("/v1/models/{model}", self._model)
@@ -101,7 +109,7 @@ class ScriptedAPI:
         try:
             raw = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            raw = b" " * (MAX_BODY_BYTES + 1)
+            raw = b" " * (self._max_body_bytes + 1)
         entry = _entry(request, raw, len(self.journal) + 1)
         entry.attempt = self.journal.attempt(entry.body_sha256)
         try:
@@ -119,26 +127,46 @@ class ScriptedAPI:
         if body is None or refused:
             return refusals.refuse(entry, refused)
         conversation = self._memory.conversation(entry.conversation)
-        if failed := check(body, conversation):
+        unnamed = beta_violations(body, request.headers.get("anthropic-beta", ""))
+        if failed := [*check(body, conversation), *unnamed]:
+            return refusals.refuse(entry, failed)
+        read, edits = edited(body)
+        if failed := self._too_long(read):
             return refusals.refuse(entry, failed)
         try:
             step = self._step(entry, body)
             if isinstance(step, Violation):
                 return refusals.refuse(entry, [step])
-            reply = compose(step, Point(entry.script, entry.step, raw, body), self._usage)
+            step = _telling(step, edits) if body.get("context_management") else step
+            reply = compose(step, Point(entry.script, entry.step, raw, read), self._usage)
         except Exception as error:  # noqa: BLE001  (a script is the user's own: it may raise anything)
             return refusals.refuse(entry, [Violation("script", f"script failed: {error!r}", 500)])
         message = sent_message(reply)
         entry.message_id = message["id"] if message else ""
-        delivery = Delivery(request, entry, step, lambda: conversation.replied(body, message))
+        delivery = Delivery(request, entry, step, lambda: self._remember(entry, body, message))
         return await delivery.send(reply, stream=body.get("stream") is True)
+
+    def _remember(self, entry: Entry, body: Object, message: Object | None) -> None:
+        conversation = self._memory.conversation(entry.conversation)
+        if body.get("compaction") is None:
+            conversation.replied(body, message)
+        elif message and message["content"]:
+            first = {"messages": [{"role": "assistant", "content": message["content"]}]}
+            summed_up = self._memory.conversation(_conversation(entry.script, first))
+            summed_up.goes_on_from(conversation, body, message)
+
+    def _too_long(self, body: Object) -> list[Violation]:
+        if self._window is None or (length := prompt_tokens(body)) <= self._window:
+            return []
+        text = f"prompt is too long: {length} tokens > {self._window} maximum"
+        return [Violation("too_long", text)]
 
     def _read(
         self, request: web.Request, raw: bytes, entry: Entry
     ) -> tuple[Object | None, list[Violation]]:
         """Return the body, place `entry` in its script, and say what forbids a closer look."""
         denied = self._denied(request)
-        if len(raw) > MAX_BODY_BYTES:
+        if len(raw) > self._max_body_bytes:
             return None, [*denied, refusals.TOO_LARGE]
         try:
             body = parse_body(raw)
@@ -167,6 +195,9 @@ class ScriptedAPI:
         if script is None:
             known = ", ".join(map(repr, self.scripts)) or "none"
             return Violation("script", f"no script {entry.script!r}; there are: {known}")
+        if body.get("compaction") is not None:
+            scripted = script.summary if isinstance(script, Script) else None
+            return scripted or summary_of(entry.script, body)
         if not isinstance(script, Script):
             return script(Asked(entry.script, entry.step, entry.attempt, body))
         step = script.step(entry.step)
@@ -203,6 +234,11 @@ class ScriptedAPI:
 
 async def _health(_: web.Request) -> web.Response:
     return web.json_response({"ok": True})
+
+
+def _telling(step: Step, edits: list[Object]) -> Step:
+    managed = {"context_management": {"applied_edits": edits}}
+    return step.model_copy(update={"fields": {**managed, **step.fields}})
 
 
 def _entry(request: web.Request, raw: bytes, number: int) -> Entry:

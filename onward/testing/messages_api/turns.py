@@ -1,6 +1,10 @@
 """Reading a request's messages, also malformed ones: what is no object or list counts as absent."""
 
+import re
+
 from onward.testing.messages_api.literal_json import Object, is_array, is_object
+
+_SUMMARY = re.compile(r"A summary of (\d+) replies")
 
 
 def messages_of(body: Object) -> list[Object]:
@@ -21,13 +25,31 @@ def role_of(message: Object) -> object:
     return message.get("role")
 
 
+def summary_text(body: Object) -> str:
+    """Return the text of the summary that a request begins with; empty: it begins with none."""
+    messages = messages_of(body)
+    first = next(iter(blocks_of(messages[0])), {}) if messages else {}
+    return str(first.get("content") or "") if first.get("type") == "compaction" else ""
+
+
 def step_number(body: Object) -> int:
-    """Return how many assistant turns the request holds."""
-    return sum(role_of(message) == "assistant" for message in messages_of(body))
+    """Return how many assistant turns came before, those in a summary too."""
+    summed_up = summary_text(body)
+    turns = sum(role_of(message) == "assistant" for message in messages_of(body))
+    # The summary itself is an assistant turn, but no reply.
+    return summarized_replies(summed_up) + turns - 1 if summed_up else turns
+
+
+def summarized_replies(text: str) -> int:
+    """Return how many replies a summary of this server stands for."""
+    found = _SUMMARY.match(text)
+    return int(found.group(1)) if found else 0
 
 
 def first_text(body: Object) -> str:
-    """Return all text of the first user message."""
+    """Return all text of the first user message, or of a summary in its place."""
+    if summed_up := summary_text(body):
+        return summed_up
     users = [message for message in messages_of(body) if role_of(message) == "user"]
     blocks = blocks_of(users[0]) if users else []
     return "\n".join(str(block.get("text", "")) for block in blocks)

@@ -1,14 +1,19 @@
 """Token counts of a scripted reply: a plain estimate that depends on the request alone.
 
-A token is four bytes. Cache counters are filled only where the request sets `cache_control`: what
-comes before the last assistant turn counts as read, what comes after it as written. A server that
-remembers would have to answer a repeat differently; pass another rule to `ScriptedAPI(usage=…)`
-to simulate more.
+A token is four bytes of text; an image counts as one of usual size, whatever its bytes. Cache
+counters are filled only where the request sets `cache_control`: what comes before the last
+assistant turn counts as read, what comes after it as written. A server that remembers would have
+to answer a repeat differently; pass another rule to `ScriptedAPI(usage=…)` to simulate more.
 """
+
+import re
 
 from onward.testing.messages_api.literal_json import Object, canonical, dumps
 
 _BYTES_PER_TOKEN = 4
+_IMAGE_TOKENS = 1_600
+_IMAGE = re.compile(r'"data":"[A-Za-z0-9+/=]*","media_type":"image/')
+"""An image in canonical text, which sorts the keys."""
 
 
 def tokens(text: str) -> int:
@@ -42,6 +47,12 @@ def _prompt_tokens(body: Object) -> tuple[int, int]:
     turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
     head = canonical({"tools": body.get("tools"), "system": body.get("system")})
     if not turns:
-        return 0, tokens(head + canonical(messages))
+        return 0, _seen(head + canonical(messages))
     last = turns[-1]
-    return tokens(head + canonical(messages[:last])), tokens(canonical(messages[last:]))
+    return _seen(head + canonical(messages[:last])), _seen(canonical(messages[last:]))
+
+
+def _seen(text: str) -> int:
+    """Return the tokens of canonical JSON text, images in it included."""
+    bare, images = _IMAGE.subn("", text)
+    return tokens(bare) + _IMAGE_TOKENS * images
