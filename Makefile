@@ -66,14 +66,14 @@ peers: $(INSTALLED_DEV)
 	@$(call bring,requirements-peers.lock)
 
 # uv.lock names a registry's host and is not committed; the exports of it do not.
-EXPORT = $$uv export --quiet --frozen --all-extras --no-emit-project --no-header --no-annotate \
+EXPORT = $$uv export --quiet --frozen --no-emit-project --no-header --no-annotate \
 	--format requirements-txt
 lock:
 	@uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || \
 		{ $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; }
 	@set -e; $(FIND_UV); $$uv lock; \
-	$(EXPORT) --no-default-groups --output-file requirements.lock; \
-	$(EXPORT) --output-file requirements-dev.lock; \
-	$(EXPORT) --all-groups --output-file requirements-peers.lock
+	$(EXPORT) --all-extras --no-default-groups --output-file requirements.lock; \
+	$(EXPORT) --all-extras --output-file requirements-dev.lock; \
+	$(EXPORT) --only-group peers --output-file requirements-peers.lock
 	@if grep -nE '://|file:|index-url|find-links|^-e|^\.|^/' requirements*.lock; then \
 		echo "a lock names a host or a path (above): it must not be committed" >&2; exit 1; fi
