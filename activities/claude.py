@@ -9,6 +9,7 @@ from temporalio import activity
 from activities.before import Before, before
 from activities.failures import again, stop, translated
 from activities.lease import Lease
+from activities.making_room import refuse_no_summary, request_of
 from activities.position import Position
 from activities.prepare import prepare_calls
 from activities.pulse import Pulse
@@ -16,6 +17,8 @@ from activities.reads import with_results
 from activities.requests import StepRequests
 from activities.services import Services, reset_lineage
 from onward import claude, json_text, transcript
+from onward.claude_request import Request
+from onward.context_window import context_use
 from onward.errors import LedgerGap
 from onward.ledger import Claim, Verdict
 from onward.messages import ClaudeInput, ClaudeReply, Opening
@@ -116,31 +119,35 @@ class _StepAttempt:
         async with self._lease:
             self._lease.hold(self._position.renew)
             try:
-                message = await self._message(found, turn)
+                request = request_of(self._given, found, turn)
+                message = await self._message(found, request)
             except (Exception, asyncio.CancelledError):
                 await self._position.release(maybe=False, count=self._requests.sent_now)
                 raise
-            return await self._record(found, turn, json_text.dumps(message))
+            return await self._record(found, turn, request, json_text.dumps(message))
 
-    async def _message(self, found: Before, turn: Turn) -> dict[str, Any]:
+    async def _message(self, found: Before, request: Request) -> dict[str, Any]:
         limit = found.opening.limits.max_requests_per_step
         await self._requests.load()
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
-        frozen, new = found.opening.frozen, map(str.encode, transcript.user_message(turn))
-        body = claude.request_body(frozen, [*found.earlier.messages, *new])
-        model = str(json_text.values(frozen)["model"])
         try:
-            return await self._requests.send(self._services.anthropic, body, model)
+            message = await self._requests.send(self._services.anthropic, request)
         except Exception as error:
             posture = claude.posture(error)
             if posture is None:
                 raise
             raise await self._requests.failed(posture, limit) from error
+        if self._given.compact == "now":
+            refuse_no_summary(message, self._requests.spend)
+        return message
 
-    async def _record(self, found: Before, turn: Turn, message: str) -> ClaudeReply:
+    async def _record(
+        self, found: Before, turn: Turn, request: Request, message: str
+    ) -> ClaudeReply:
         """Record the reply and its calls as one; first recorded wins."""
-        reply = self._prepared(found, turn, message)
+        full = context_use(message, request.model, len(request.body))
+        reply = self._prepared(found, turn, message).model_copy(update={"context": full})
         told = await self._position.complete(reply.record(), turn.model_dump_json())
         if told is None:
             return reply  # the next step finds the gap, and history fills it

@@ -15,6 +15,7 @@ from activities.failures import again, stop
 from activities.pulse import Pulse
 from onward import claude
 from onward.claude import Posture
+from onward.claude_request import Request
 from onward.ledger import Ledger
 from onward.messages import Attempt, Spend
 from onward.pricing import spend_of
@@ -63,15 +64,15 @@ class StepRequests:
         mine = self._attempts.get(self._token)
         return mine is not None and mine.sent
 
-    async def send(self, anthropic: AsyncAnthropic, body: bytes, model: str) -> dict[str, Any]:
+    async def send(self, anthropic: AsyncAnthropic, request: Request) -> dict[str, Any]:
         """Send this attempt's request and return Claude's whole message.
 
         Noted before it is sent: a request whose attempt dies must not look as if it cost nothing.
         """
-        self._attempts[self._token] = Attempt(model=model)
+        self._attempts[self._token] = Attempt(model=request.model)
         self._beat()
         await self._write()
-        message = await claude.ask(anthropic, body, self._progress)
+        message = await claude.ask(anthropic, request, self._progress)
         self._update(whole=True)
         await self._settle()
         return message

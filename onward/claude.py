@@ -1,10 +1,9 @@
 """The only module that imports `anthropic`: a request to a whole reply, an API error to a posture.
 
-The request's body is joined from stored JSON text, so what was sent once is sent again letter for
-letter. The client never retries by itself: Temporal is the one retry layer.
+The client never retries by itself: Temporal is the one retry layer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ from anthropic import (
 )
 
 from onward import json_text
+from onward.claude_request import Request
 from onward.stream import MessageFold, StreamBroken, UnknownDelta
 
 READ_TIMEOUT_S = 300.0
@@ -33,8 +33,6 @@ _LONGEST_WAIT_S = 24 * 3600.0
 """A `retry-after` beyond this, or that is no number of seconds at all, is not believed."""
 _TOO_LONG = ("prompt is too long", "exceed context limit")
 """How a 400 says that the conversation no longer fits the model's context window."""
-_SUMMARY_TOKENS = 8192
-"""Room for a summary and the thinking before it, where a reply has less."""
 
 
 @dataclass(frozen=True)
@@ -67,63 +65,20 @@ def client(**options: Any) -> AsyncAnthropic:
     return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
 
 
-def request_body(frozen: str, messages: Iterable[bytes]) -> bytes:
-    """Join a streaming request from JSON texts: the frozen fields, then the messages."""
-    head = f'{frozen.rstrip()[:-1]},"stream":true,"messages":['.encode()
-    parts = [part for message in messages for part in (b",", message)]
-    # Joined at once: each further copy of a long conversation would cost every step.
-    return b"".join((head, *parts[1:], b"]}"))
-
-
-def summary_body(frozen: str, messages: Iterable[bytes]) -> bytes:
-    """Join a streaming request for a summary of the messages, in place of a reply.
-
-    It has the same system prompt and tools, but nothing that shapes a reply: the API refuses it.
-    """
-    body = json_text.load_object(frozen)
-    for name in ("context_management", "stop_sequences"):
-        body.pop(name, None)
-    if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
-        del body["tool_choice"]
-    if output := body.get("output_config"):
-        body["output_config"] = {k: v for k, v in output.items() if k != "format"}
-    body["max_tokens"] = max(body["max_tokens"], _SUMMARY_TOKENS)
-    return request_body(json_text.dumps({**body, "compaction": {"type": "summarize"}}), messages)
-
-
-def betas(frozen: str, *, summary: bool) -> tuple[str, ...]:
-    """Name the beta features that a request needs; `summary`: it asks for one or begins with one.
-
-    Without its header a feature's fields and blocks are refused.
-    """
-    managed: dict[str, Any] = json_text.values(frozen).get("context_management") or {}
-    summarizes = any(edit["type"].startswith("compact_") for edit in managed.get("edits", ()))
-    needed = {
-        "context-management-2025-06-27": bool(managed),
-        "compact-2026-01-12": summarizes,
-        "compact-2026-09-04": summary,
-    }
-    return tuple(name for name, used in needed.items() if used)
-
-
 async def ask(
-    anthropic: AsyncAnthropic,
-    body: bytes,
-    progress: Callable[[MessageFold], None],
-    betas: Iterable[str] = (),
+    anthropic: AsyncAnthropic, request: Request, progress: Callable[[MessageFold], None]
 ) -> dict[str, Any]:
     """Send one request and return the whole reply as a dict for `json_text.dumps`.
 
-    `progress` is called after every event with the fold so far. `betas`: features that the request
-    needs. Raises what `posture` understands.
+    `progress` is called after every event with the fold so far. Raises what `posture` understands.
     """
     fold = MessageFold()
     headers = {"content-type": "application/json", "accept": "text/event-stream"}
-    if betas:
-        headers["anthropic-beta"] = ",".join(betas)
+    if request.betas:
+        headers["anthropic-beta"] = ",".join(request.betas)
     stream = await anthropic.post(
         "/v1/messages",
-        content=body,
+        content=request.body,
         cast_to=object,
         stream=True,
         stream_cls=AsyncStream[object],

@@ -125,6 +125,11 @@ def is_summary(step: str) -> bool:
     return _SUMMARY.fullmatch(step) is not None
 
 
+def begin_with_summary(messages: Sequence[bytes]) -> bool:
+    """Say whether messages begin with a summary: nothing else of Claude's can stand first."""
+    return bool(messages) and messages[0].startswith(_ASSISTANT)
+
+
 def parted(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     """Part messages into those that a summary replaces, and Claude's last reply, which stays.
 

@@ -8,6 +8,7 @@ import pytest
 from agent_runs import Bench, app_of, says, uses
 
 from onward import Limits, claude, tool
+from onward.claude_request import reply_request
 from onward.stream import StreamBroken
 from onward.testing.messages_api import ErrorDetail, Fault
 
@@ -153,12 +154,12 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
         base_url=bench.api.url,
         api_key="test",
     )
-    body = claude.request_body(
+    request = reply_request(
         '{"model":"claude-sonnet-5-5","max_tokens":10}',
         [b'{"role":"user","content":"[script:cap]"}'],
     )
     with pytest.raises(anthropic.RateLimitError) as caught:
-        await claude.ask(client, body, lambda _: None)
+        await claude.ask(client, request, lambda _: None)
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0
