@@ -193,19 +193,20 @@ class Run:
         return await self.reset_to_task(0)
 
     async def reset_to_task(self, number: int) -> "Run":
-        """Reset the run to a workflow task that it finished, counted from 0."""
+        """Reset the run to a workflow task that it finished, counted from 0.
+
+        Of a run that continued as new, to a task of its newest workflow run.
+        """
         finished = [
             event.event_id
             for event in (await self.history()).events
             if event.HasField("workflow_task_completed_event_attributes")
         ]
-        client = self.bench.temporal
+        client, newest = self.bench.temporal, (await self.handle.describe()).run_id
         reset = await client.workflow_service.reset_workflow_execution(
             ResetWorkflowExecutionRequest(
                 namespace=client.namespace,
-                workflow_execution=WorkflowExecution(
-                    workflow_id=self.name, run_id=self.handle.first_execution_run_id or ""
-                ),
+                workflow_execution=WorkflowExecution(workflow_id=self.name, run_id=newest),
                 reason="test",
                 request_id=uuid.uuid4().hex,
                 workflow_task_finish_event_id=finished[number],

@@ -93,7 +93,7 @@ class RunState:
     @classmethod
     def of(cls, request: RunRequest) -> "RunState":
         """State of a run that has just been asked for, or goes on from another workflow run."""
-        state = cls(request, additions=(PersonSaid(id="prompt", text=request.prompt),))
+        state = cls(request, additions=(Prompt(),))
         if request.carried:
             state.resume(request.carried)
         return state
