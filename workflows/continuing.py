@@ -3,7 +3,6 @@
 from temporalio import workflow
 
 from onward import messages as m
-from onward.transcript import BEGINNING
 from workflows import scheduling
 from workflows.state import RunState
 
@@ -21,7 +20,8 @@ def is_long(state: RunState) -> bool:
     A replay takes half a millisecond an event, and a new worker's first answer waits for it.
     """
     most_events = state.opening.history_events if state.opening else 0
-    if not most_events or state.head is None or state.head.step == BEGINNING:
+    # A prompt that Claude was not asked yet stands in this workflow run's start event alone.
+    if not most_events or any(isinstance(item, m.Prompt) for item in state.additions):
         return False
     info = workflow.info()
     return (
