@@ -1,8 +1,8 @@
 """What all wire types share, and the two closed lists that everything else speaks in."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 EffectClass = Literal["read", "keyed", "transactional", "at_most_once", "sealed", "timed"]
 """What a repeated call of a tool would do; see docs/guarantees.md. Undeclared: `at_most_once`."""
@@ -28,3 +28,21 @@ class Wire(BaseModel):
     """Base of all wire types: immutable, unknown fields of newer versions ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Terse(Wire):
+    """Base of the types that every step brings: what is as the field's default is left out.
+
+    History holds them once a step, and a run of a thousand steps carries all of it along.
+    """
+
+    @model_serializer(mode="wrap")
+    def _told(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return terse(self, whole)
+
+
+def terse(value: BaseModel, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    """Serialize a value without the fields that are as their defaults."""
+    known = type(value).model_fields
+    said: dict[str, Any] = whole(value)
+    return {n: told for n, told in said.items() if getattr(value, n) != known[n].default}

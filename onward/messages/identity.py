@@ -1,9 +1,9 @@
 """Which run an activity belongs to, and the proof of which ledger and transcript it means."""
 
-from onward.messages.base import Wire
+from onward.messages.base import Terse, Wire
 
 
-class RunRef(Wire):
+class RunRef(Terse):
     """Which run an activity belongs to. In every activity's input (ledger.md 1.1, 1.3)."""
 
     workflow_id: str
@@ -23,7 +23,7 @@ class RunRef(Wire):
         return self.reset_lineage or self.original_run_id != self.run_id
 
 
-class Witness(Wire):
+class Witness(Terse):
     """Proof, held in history, of which ledger was written to (ledger.md 1.3)."""
 
     nonce: str

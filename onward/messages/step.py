@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WrapSerializer
 
-from onward.messages.base import Wire
+from onward.messages.base import Terse, Wire, terse
 from onward.messages.call import CallResult, PreparedCall, ToolInput
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.request import Workspace
@@ -67,7 +67,7 @@ Compacting = Literal["now", "if_full", "never"]
 nearly full, and say so. `never`: ask for a reply however full it is."""
 
 
-class ClaudeInput(Wire):
+class ClaudeInput(Terse):
     """Input of `call_claude`. Its size does not grow with the number of steps."""
 
     run: RunRef
@@ -104,7 +104,7 @@ class ClaudeInput(Wire):
         )
 
 
-class ClaudeReply(Wire):
+class ClaudeReply(Terse):
     """Result of `call_claude`, and the ledger's record of the step: reply and calls in one."""
 
     message: str
@@ -120,7 +120,7 @@ class ClaudeReply(Wire):
     branch froze it, and history has it nowhere else. Empty: the additions' own."""
     turn_ids: tuple[str, ...] = ()
     """Ids of the people's messages that the answered user turn held."""
-    spend: Spend = Spend()
+    spend: Annotated[Spend, WrapSerializer(terse)] = Spend()
     """Of all attempts of this step, lost ones included."""
     took_s: float = 0.0
     """Seconds that the attempt ran which got the reply."""
