@@ -26,6 +26,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from activities.carry import CarryActivity
 from activities.claude import ClaudeActivity
+from activities.fork import ForkActivity
 from activities.lifecycle import LifecycleActivities
 from activities.refill import RefillActivity
 from activities.resolve import ResolveActivity
@@ -107,6 +108,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         ClaudeActivity(services).call_claude,
         RefillActivity(services).refill,
         CarryActivity(services).carry,
+        ForkActivity(services).fork,
         ResolveActivity(services).resolve,
         ToolActivity(services).run_tool,
     ]

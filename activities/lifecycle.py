@@ -2,12 +2,11 @@
 
 from redis.exceptions import RedisError
 from temporalio import activity
-from temporalio.service import RPCError
 
+from activities.beginning import recorded, witness_of
 from activities.failures import translated
-from activities.position import Position
 from activities.pulse import Pulse
-from activities.services import Services, reset_lineage
+from activities.services import Services
 from onward import transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
@@ -18,15 +17,12 @@ from onward.messages import (
     EndInput,
     Limits,
     Opening,
-    RunRef,
     RunRequest,
     RunResult,
     Witness,
 )
 from onward.names import BEGIN, END
-from onward.own_history import read_history
 from onward.pricing import price_known, spend_of
-from onward.transcript import BEGINNING
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of these two activities, which know no setting of the run yet, or any more."""
@@ -46,34 +42,15 @@ class LifecycleActivities:
                 return await self._begin(given)
 
     async def _begin(self, given: BeginInput) -> Opening:
-        ledger, lineage = self._services.ledger(given.run), reset_lineage(given.run)
-        known = given.witness or (await self._original_witness(given.run) if lineage else None)
-        witness = await ledger.begin(known, reset_lineage=lineage)
-        position = Position(
+        ledger = self._services.ledger(given.run)
+        witness = await witness_of(self._services, ledger, given.run, given.witness)
+        return await recorded(
+            self._services,
             ledger,
-            step=BEGINNING,
-            fp=BEGINNING,
-            effect="read",
-            witness=witness,
-            lineage=lineage,
-            takeover_s=self._services.takeover_s,
+            given.run,
+            witness,
+            lambda: self._opening(given.request, witness),
         )
-        claim = await position.claim()
-        recorded = claim.result
-        if claim.verdict == "claimed":
-            opening = self._opening(given.request, witness).model_dump_json()
-            told = await position.complete(opening)
-            recorded = told.result if told else opening
-        return Opening.model_validate_json(recorded).model_copy(update={"witness": witness})
-
-    async def _original_witness(self, run: RunRef) -> Witness | None:
-        """Take the witness that a reset to the first task was not given (ledger.md, 1.3)."""
-        try:
-            told = await read_history(self._services.temporal, run.workflow_id, run.original_run_id)
-        except RPCError as error:
-            activity.logger.warning("the original run's history is gone: %s", error)
-            return None
-        return told.first_witness
 
     def _opening(self, request: RunRequest, witness: Witness) -> Opening:
         agent = self._services.app.agent(request.agent)

@@ -114,9 +114,7 @@ async def start(options: StartOptions, out: Output) -> int:
         again=options.again,
         before_new=lambda: _check_new(session, options),
     )
-    if started.how == "ended":
-        return await _show_ended(session, started.run)
-    return await _begin(session, started, request, options)
+    return await show_started(session, started, request, wait=options.wait, again=options.again)
 
 
 async def status(run_id: str, out: Output) -> int:
@@ -253,22 +251,25 @@ def _workspace(path: Path, *, dirty: bool) -> Workspace:
     return prepare(path, allow_dirty=dirty)
 
 
-async def _begin(
-    session: Session, started: Started, request: RunRequest, options: StartOptions
+async def show_started(
+    session: Session, started: Started, request: RunRequest, *, wait: bool, again: bool = False
 ) -> int:
+    """Say how a run began, or was found; with `wait`, stay until it has ended."""
     out = session.out
+    if started.how == "ended":
+        return await _show_ended(session, started.run)
     if started.how == "attached":
         out.say(f"the run {started.run.id!r} goes on already; attached to it")
         if request.model is not None or request.limits != LimitOverrides():
             out.note("its model and limits stay as they were when it was started")
-    elif options.again:
+    elif again:
         out.say(
             f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
             "run of that id did may be done again"
         )
     begun = await watching.beginning(session.client, started.run)
-    troubles = await _announce(session, begun, quiet=options.wait)
-    if options.wait:
+    troubles = await _announce(session, begun, quiet=wait)
+    if wait:
         return await _wait(session, begun.run)
     if out.as_json:
         out.json(start_document(started, begun, troubles, session.ui_link(begun.run)))

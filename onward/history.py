@@ -21,8 +21,8 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.exceptions import ActivityError, ChildWorkflowError
 
-from onward.messages import ClaudeReply, Opening, RunRequest, RunResult, Spend
-from onward.names import BEGIN, CALL_CLAUDE, END
+from onward.messages import Carried, ClaudeReply, Opening, RunRequest, RunResult, Spend
+from onward.names import BEGIN, CALL_CLAUDE, END, FORK
 
 RPC_TIMEOUT = timedelta(seconds=10)
 
@@ -176,6 +176,9 @@ async def _activity_done(
     match activities.get(done.scheduled_event_id):
         case name if name == BEGIN:
             return replace(so_far, opening=await _decoded(client, done.result, Opening))
+        case name if name == FORK:
+            copied = await _decoded(client, done.result, Carried)
+            return replace(so_far, opening=copied.opening, steps=copied.steps) if copied else so_far
         case name if name == CALL_CLAUDE:
             reply = await _decoded(client, done.result, ClaudeReply)
             cost = reply.spend if reply is not None else Spend()

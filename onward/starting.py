@@ -136,7 +136,7 @@ async def _start_new(
             id_reuse_policy=reuse.ALLOW_DUPLICATE if again else reuse.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo=_memo(request),
-            static_summary=_summary(request.prompt),
+            static_summary=_summary(request),
             search_attributes=await _search_attributes(client, request),
             rpc_timeout=history.RPC_TIMEOUT,
         )
@@ -145,14 +145,27 @@ async def _start_new(
 def _memo(request: RunRequest) -> dict[str, str]:
     return {
         "agent": request.agent,
-        "prompt": request.prompt[:MEMO_PROMPT_CHARS],
+        "prompt": _title(request)[:MEMO_PROMPT_CHARS],
         "workspace": request.workspace.path if request.workspace else "",
         "deployment": request.deployment,
     }
 
 
-def _summary(prompt: str) -> str:
-    return prompt.strip().splitlines()[0][:SUMMARY_CHARS]
+def _summary(request: RunRequest) -> str:
+    return _title(request).strip().splitlines()[0][:SUMMARY_CHARS]
+
+
+def _title(request: RunRequest) -> str:
+    """Say what the run is about; a fork may have no words of its own."""
+    return f"({_origin(request)}) {request.prompt}".strip() if request.fork else request.prompt
+
+
+def _origin(request: RunRequest) -> str:
+    fork = request.fork
+    if fork is None:
+        return "not a fork"
+    at = "its end" if fork.step is None else f"step {fork.step}"
+    return f"fork of {fork.workflow_id} at {at}"
 
 
 async def _search_attributes(client: Client, request: RunRequest) -> TypedSearchAttributes:
@@ -180,6 +193,7 @@ async def _compare(client: Client, found: Run, request: RunRequest) -> None:
         ("agent", was.agent, request.agent),
         ("workspace", _place(was), _place(request)),
         ("prompt", was.prompt, request.prompt),
+        ("origin", _whole_origin(was), _whole_origin(request)),
     ]
     differing = [(name, old, new) for name, old, new in given if old != new]
     if differing:
@@ -192,6 +206,11 @@ async def _compare(client: Client, found: Run, request: RunRequest) -> None:
             + "\n".join(lines)
             + "\nUse another --id for this job, or ask for the same again"
         )
+
+
+def _whole_origin(request: RunRequest) -> str:
+    # Another run may have the parent's id by now.
+    return f"{_origin(request)} ({request.fork.first_run_id})" if request.fork else ""
 
 
 def _place(request: RunRequest) -> str:

@@ -16,6 +16,14 @@ def in_words(why: str) -> str:
     return _CODES.get(why, why)
 
 
+def outcome_unknown(why: str) -> str:
+    """Tell Claude of a call in doubt; `why` may be a code of the ledger's."""
+    return (
+        f"OUTCOME UNKNOWN: this call may or may not have happened ({in_words(why)}). Do not repeat "
+        "it. Find out with another tool whether it happened, or ask the person."
+    )
+
+
 def how_to_answer(run: str, call: Waiting) -> str:
     """Say what a person types to decide about a call that waits."""
     typed = f"{shlex.quote(run)} {call.call}"

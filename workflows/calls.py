@@ -16,17 +16,12 @@ from onward.messages import (
     ResultOf,
     ResultWritten,
 )
-from onward.wording import in_words
+from onward.wording import outcome_unknown
 from workflows.asking import ask_first, decision, doubt, settlement
 from workflows.continuing import HistoryIsLong
 from workflows.scheduling import run_tool
 from workflows.state import RunState
 from workflows.stops import reason_of
-
-_UNKNOWN = (
-    "OUTCOME UNKNOWN: this call may or may not have happened ({why}). Do not repeat it. "
-    "Find out with another tool whether it happened, or ask the person."
-)
 
 
 async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[], None]) -> None:
@@ -127,7 +122,7 @@ def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> Resul
 def _in_doubt(state: RunState, call: PreparedCall, why: str) -> ResultWritten:
     # Written from history alone: a late truth in the ledger must not change a turn's bytes.
     state.doubt(call.call)
-    return _written(call, _UNKNOWN.format(why=in_words(why)))
+    return _written(call, outcome_unknown(why))
 
 
 def _written(call: PreparedCall, text: str) -> ResultWritten:

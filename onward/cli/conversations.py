@@ -36,9 +36,77 @@ def transcript(
         The same as --format json.
 
     """
-    from onward import retelling  # noqa: PLC0415
+    from onward.retelling import command  # noqa: PLC0415
 
     shown = "json" if as_json else form
     return perform(
-        lambda out: retelling.transcript(run_id, out, form=shown, whole=whole), as_json=as_json
+        lambda out: command.transcript(run_id, out, form=shown, whole=whole), as_json=as_json
     )
+
+
+def fork(
+    run_id: RunId,
+    /,
+    *,
+    step: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    message: str | None = None,
+    new_id: Annotated[str | None, Parameter(name="--id")] = None,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"])] = False,
+    wait: bool = False,
+    max_steps: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_cost_usd: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_tokens: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
+    max_minutes: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Start a new run that goes on from a copy of another run's conversation.
+
+    So a run that ended, was cancelled or failed can go on, or take another turn from an earlier
+    step. The new run has its own id and keys; nothing that was done is done again under them, and
+    nothing is undone. If the other run did something after the step, that is listed, and --yes is
+    needed; Claude is then told of it. Calls that were open are settled first: what may have
+    happened, Claude is told so. Spend and limits of the new run count from its beginning.
+
+    Example: python starter.py fork refunds-2026-11 --step 12 --message "Leave order A-7 out"
+
+    Parameters
+    ----------
+    run_id
+        Id of the run to copy.
+    step
+        The last step to copy, with the results of its calls (default: all of them). Of a run that
+        goes on, a finished step must be named.
+    message
+        What you say to Claude next.
+    new_id
+        Name the new run; asked for the same again, the command attaches to it.
+    yes
+        Go on although the other run did something after the step.
+    wait
+        Stay until the new run has ended. Ctrl-C leaves it running.
+    max_steps
+        End after so many more requests to Claude (default: the other run's own limit).
+    max_cost_usd
+        End when the new run has spent this many dollars.
+    max_tokens
+        End when it has used this many tokens.
+    max_minutes
+        End after this many minutes of running.
+    as_json
+        Print one JSON document.
+
+    """
+    from onward.forking import command  # noqa: PLC0415
+
+    options = command.ForkOptions(
+        step=step,
+        message=message,
+        new_id=new_id,
+        yes=yes,
+        wait=wait,
+        max_steps=max_steps,
+        max_cost_usd=max_cost_usd,
+        max_tokens=max_tokens,
+        max_minutes=max_minutes,
+    )
+    return perform(lambda out: command.fork(run_id, options, out), as_json=as_json)

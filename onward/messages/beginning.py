@@ -30,3 +30,5 @@ class Opening(Wire):
     compacts: bool = False
     """Claude is asked for a summary where its context window is nearly full: a worker of before 0.3
     never did."""
+    copied_steps: int = 0
+    """Steps of a fork that were copied; `limits.max_steps` counts them too."""

@@ -3,7 +3,3 @@
 `steps` rebuilds it, `pieces` says who said what, one thing after another; `text` and `html` show
 that to people, and `request` gives it as it was sent to Claude.
 """
-
-from onward.retelling.command import transcript
-
-__all__ = ["transcript"]

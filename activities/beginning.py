@@ -1,0 +1,57 @@
+"""What `begin` and `fork` share: the run's witness, and the record of its beginning."""
+
+from collections.abc import Callable
+
+from temporalio import activity
+from temporalio.service import RPCError
+
+from activities.position import Position
+from activities.services import Services, reset_lineage
+from onward.ledger import Ledger
+from onward.messages import Opening, RunRef, Witness
+from onward.own_history import read_history
+from onward.transcript import BEGINNING
+
+
+async def witness_of(
+    services: Services, ledger: Ledger, run: RunRef, given: Witness | None
+) -> Witness:
+    """Take the run's witness; `given` is the one that it already had, if any."""
+    lineage = reset_lineage(run)
+    known = given or (await _original_witness(services, run) if lineage else None)
+    return await ledger.begin(known, reset_lineage=lineage)
+
+
+async def recorded(
+    services: Services, ledger: Ledger, run: RunRef, witness: Witness, make: Callable[[], Opening]
+) -> Opening:
+    """Record what `make` makes of the beginning; returns the one that was recorded first.
+
+    Raises what Temporal retries while another attempt is at it.
+    """
+    position = Position(
+        ledger,
+        step=BEGINNING,
+        fp=BEGINNING,
+        effect="read",
+        witness=witness,
+        lineage=reset_lineage(run),
+        takeover_s=services.takeover_s,
+    )
+    claim = await position.claim()
+    first = claim.result
+    if claim.verdict == "claimed":
+        mine = make().model_dump_json()
+        told = await position.complete(mine)
+        first = told.result if told else mine
+    return Opening.model_validate_json(first).model_copy(update={"witness": witness})
+
+
+async def _original_witness(services: Services, run: RunRef) -> Witness | None:
+    """Take the witness that a reset to the first task was not given (ledger.md, 1.3)."""
+    try:
+        told = await read_history(services.temporal, run.workflow_id, run.original_run_id)
+    except RPCError as error:
+        activity.logger.warning("the original run's history is gone: %s", error)
+        return None
+    return told.first_witness

@@ -1,0 +1,194 @@
+"""Copy another run's conversation, so that a new run goes on from there.
+
+Everything is read with the worker's own clients: no byte of the conversation passes through the
+activity's input or result. The copy is a segment, as a run that continues as new carries one.
+"""
+
+import asyncio
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from activities.beginning import recorded, witness_of
+from activities.failures import stop, translated
+from activities.pulse import Pulse
+from activities.services import Services
+from activities.settle import settle
+from onward import segments
+from onward.client import look, rpc_errors
+from onward.errors import HistoryGap, NoSuchRun
+from onward.forking.aftermath import aftermath, told_to_claude
+from onward.forking.copying import Answers, answers, copied_records
+from onward.forking.cut import Cut, cut
+from onward.forking.fates import LedgerView
+from onward.lifetime import records_ttl_ms
+from onward.messages import (
+    Addition,
+    Carried,
+    Fork,
+    ForkInput,
+    Limits,
+    Opening,
+    PersonSaid,
+    Prompt,
+    RunRef,
+    RunRequest,
+    Witness,
+)
+from onward.names import FORK
+from onward.own_history import read_history
+from onward.records import Restored
+from onward.retelling.steps import retold
+from onward.run_records import Added, RunRecords
+from onward.transcript import BEGINNING, last_text
+
+_TAKEOVER_S = 10.0
+"""Heartbeat timeout of this activity, which knows no setting of the run yet."""
+
+
+class ForkActivity:
+    """The activity `fork`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name=FORK)
+    async def fork(self, given: ForkInput) -> Carried:
+        """Copy the other run's conversation into this one; done twice, it gives the same."""
+        async with Pulse(_TAKEOVER_S):
+            with translated(), _for_good():
+                if given.request.fork is None:
+                    raise NoSuchRun("found no run to copy; expected `fork` in the run's request")
+                return await _Copy(self._services, given, given.request.fork).carried()
+
+
+@contextmanager
+def _for_good() -> Generator[None]:
+    """End the new run where the other one cannot be told: it has done nothing yet."""
+    try:
+        yield
+    except (NoSuchRun, HistoryGap) as error:
+        raise stop("app", str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """One attempt at the copy."""
+
+    services: Services
+    given: ForkInput
+    parent: Fork
+
+    async def carried(self) -> Carried:
+        """Make the copy, and return the state of the run that goes on from it."""
+        self.services.app.agent(self.given.request.agent)  # before anything is settled or written
+        cut_off = await self._cut()
+        seen = await self._settled(cut_off)
+        found = answers(cut_off, seen)
+        opening, reference = await self._write(cut_off, found)
+        reply = cut_off.last.reply
+        return Carried(
+            segments=(reference,),
+            opening=opening.model_copy(update={"frozen": ""}),
+            witness=opening.witness,
+            head=cut_off.copied[-1].reply.head,
+            additions=(*found.additions, *self._said(cut_off, seen)),
+            steps=cut_off.last.number,
+            text=last_text(reply.message),
+            in_doubt=tuple(found.in_doubt),
+            context=cut_off.copied[-1].reply.context,
+        )
+
+    async def _cut(self) -> Cut:
+        parent, temporal = self.parent, self.services.temporal
+        async with rpc_errors(parent.workflow_id):
+            told = await read_history(temporal, parent.workflow_id, parent.run_id, stores=True)
+        return cut(retold(parent.workflow_id, told), parent.workflow_id, parent.step)
+
+    # ---- the other run's calls
+
+    async def _settled(self, cut_off: Cut) -> LedgerView:
+        """Give open calls of a run that is over a definite end; then look at its ledger."""
+        ledger = self.services.ledger(_ref(self.parent))
+        over = await self._is_over()
+        if over:
+            for asked in (*cut_off.calls(), *cut_off.later_effects()):
+                call = asked[0]
+                ended = cut_off.retelling.result(call.call) is not None
+                if call.effect != "read" and call.refusal is None and not ended:
+                    await settle(ledger, asked, token=f"fork:{activity.info().workflow_run_id}")
+        seen = await ledger.snapshot()
+        if over:
+            # Looking made its records stay.
+            await ledger.end(await records_ttl_ms(self.services.temporal), if_unset=True)
+        nonce = seen.witness.nonce if seen.witness else ""
+        return LedgerView(seen.records, nonce, int(time.time() * 1000))
+
+    async def _is_over(self) -> bool:
+        # The newest run of the chain: one that was reset lives on in another, with the same ledger.
+        newest = await look(self.services.temporal, self.parent.workflow_id)
+        return not newest.open or newest.first_run_id != self.parent.first_run_id
+
+    # ---- this run's records
+
+    async def _write(self, cut_off: Cut, found: Answers) -> tuple[Opening, str]:
+        """Write the copy into the ledger and the payload store; returns its reference."""
+        ledger, run = self.services.ledger(self.given.run), self.given.run
+        witness = await witness_of(self.services, ledger, run, self.given.witness)
+        copied = copied_records(cut_off, found)
+        await ledger.restore(copied.ends, copied.turns)
+        opening = await recorded(
+            self.services, ledger, run, witness, lambda: self._opening(cut_off, witness)
+        )
+        return opening, await self._keep(copied, opening)
+
+    async def _keep(self, copied: RunRecords, opening: Opening) -> str:
+        text = opening.model_dump_json()
+        begun = Restored(st="done", fp=BEGINNING, cls="read", result=text)
+        added = Added({BEGINNING: begun} | copied.ends, copied.turns)
+        packed = await asyncio.to_thread(added.pack)
+        return await segments.keep(self.services.temporal.data_converter, packed)
+
+    def _opening(self, cut_off: Cut, witness: Witness) -> Opening:
+        """Freeze what the other run froze; what this worker and the person say about the rest."""
+        services, was, steps = self.services, cut_off.retelling.opening, cut_off.last.number
+        agent = services.app.agent(self.given.request.agent)
+        return was.model_copy(
+            update={
+                "limits": _limits(was, self.given.request, steps),
+                "copied_steps": steps,
+                "witness": witness,
+                "takeover_s": services.takeover_s,
+                "search_attributes": services.search_attributes,
+                "shows_waiting": services.search_attributes,
+                "compacts": agent.context != "stop",
+                "history_events": services.history_events,
+            }
+        )
+
+    def _said(self, cut_off: Cut, seen: LedgerView) -> list[Addition]:
+        """Tell Claude what was done since; then what the person says."""
+        said = list[Addition]()
+        if effects := aftermath(cut_off, seen):
+            said.append(PersonSaid(id="fork", text=told_to_claude(effects)))
+        return [*said, Prompt()] if self.given.has_prompt else said
+
+
+def _limits(was: Opening, request: RunRequest, copied_steps: int) -> Limits:
+    """Count from here: the other run's limits, or what was asked for instead."""
+    own_steps = was.limits.max_steps - was.copied_steps
+    chosen = {"max_steps": own_steps} | request.limits.model_dump(exclude_none=True)
+    chosen["max_steps"] += copied_steps
+    return Limits.model_validate(was.limits.model_dump() | chosen)
+
+
+def _ref(parent: Fork) -> RunRef:
+    return RunRef(
+        workflow_id=parent.workflow_id,
+        first_run_id=parent.first_run_id,
+        run_id=parent.run_id,
+        original_run_id=parent.run_id,
+    )

@@ -1,0 +1,82 @@
+"""What a run did after the step at which its conversation is cut: it is real, and is not undone."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from onward import json_text
+from onward.forking.cut import Cut
+from onward.forking.fates import Fate, LedgerView, fate
+from onward.wording import in_words
+
+_CALL = re.compile(r"(\d+)(\.r\d+)?\.\d+")
+_MAY_HAVE_HAPPENED = frozenset({"done", "in doubt", "under way"})
+_RESULT_CHARS = 500
+_GONE_ON = (
+    "This conversation goes on from here as a copy of an earlier one. The earlier one went "
+    "further, and did the following, which stands and which you have not seen. Do not do it again. "
+    "Where the outcome is unknown, find out with another tool whether it happened, or ask the "
+    "person."
+)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One effect that happened, or may have."""
+
+    call: str
+    what: str
+    """Tool and arguments in one line."""
+    outcome: str
+    """`done`, or `in doubt: …`."""
+    result: str = ""
+    """What Claude was told of it, JSON text, cut."""
+
+
+def aftermath(cut: Cut, seen: LedgerView | None) -> list[Effect]:
+    """List the effects after the cut that happened or are in doubt, in the order of the calls."""
+    asked = [*cut.later_effects()]
+    fates = [fate(each, cut.retelling.records, seen) for each in asked]
+    effects = [_effect(each) for each in fates if each.end in _MAY_HAVE_HAPPENED]
+    known = {(call.call, call.fingerprint) for call, _ in asked}
+    return [*effects, *_of_other_branches(cut, known, seen)]
+
+
+def told_to_claude(effects: Iterable[Effect]) -> str:
+    """Say in words for Claude what was done since."""
+    return "\n".join([_GONE_ON, *map(_line, effects)])
+
+
+def told_to_people(effects: Iterable[Effect]) -> list[str]:
+    """Say it in a line each."""
+    return [f"{effect.call} {effect.what}: {effect.outcome}" for effect in effects]
+
+
+def _line(effect: Effect) -> str:
+    result = f". Its result: {effect.result}" if effect.result else ""
+    return f"- {effect.what}: {effect.outcome}{result}"
+
+
+def _effect(found: Fate) -> Effect:
+    call = found.call
+    what = f"{call.tool} ({call.summary})"
+    if found.end == "done":
+        content = json_text.printable(found.result.content) if found.result else ""
+        return Effect(call.call, what, "done", content[:_RESULT_CHARS])
+    why = in_words(found.why) if found.why else "it is under way"
+    return Effect(call.call, what, f"OUTCOME UNKNOWN, it may or may not have happened ({why})")
+
+
+def _of_other_branches(
+    cut: Cut, known: set[tuple[str, str]], seen: LedgerView | None
+) -> Iterator[Effect]:
+    """Find what only Redis knows: calls of a branch that a reset cut off."""
+    for position, record in sorted((seen.records if seen else {}).items()):
+        place = _CALL.fullmatch(position)
+        if place is None or int(place[1]) <= cut.last.number or record.cls == "read":
+            continue
+        happened = record.st in {"done", "doubt", "claimed"} or record.may_have_sent
+        if happened and record.st != "failed" and (position, record.fp) not in known:
+            outcome = "done" if record.st == "done" else "OUTCOME UNKNOWN"
+            what = f"a call that a reset took out of the conversation ({record.cls})"
+            yield Effect(position, what, outcome)

@@ -1,0 +1,159 @@
+"""Fork a run, as a person types it: check, list what was done since, and start the new run."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from onward import history, run_input, starting
+from onward.audit.held import read_held
+from onward.client import Run, rpc_errors
+from onward.commands import show_started
+from onward.console import Output, count
+from onward.errors import ConnectError, UsageError
+from onward.forking.aftermath import Effect, aftermath, told_to_people
+from onward.forking.cut import Cut, cut
+from onward.forking.fates import LedgerView, fate
+from onward.identity import run_key
+from onward.messages import Fork, LimitOverrides, RunRequest
+from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.retelling.steps import retell
+from onward.room import check_room
+from onward.session import Session, find_run, open_session
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForkOptions:
+    """What `fork` was asked for, as typed; None where nothing was."""
+
+    step: int | None = None
+    message: str | None = None
+    new_id: str | None = None
+    yes: bool = False
+    wait: bool = False
+    max_steps: int | None = None
+    max_cost_usd: str | None = None
+    max_tokens: int | None = None
+    max_minutes: float | None = None
+
+    @property
+    def limits(self) -> LimitOverrides:
+        """The limits that were given. Raises UsageError."""
+        return run_input.limits(
+            max_steps=self.max_steps,
+            max_cost_usd=self.max_cost_usd,
+            max_tokens=self.max_tokens,
+            max_minutes=self.max_minutes,
+        )
+
+
+async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
+    """Start a new run that goes on from a copy of another run's conversation.
+
+    Raises NoSuchRun, UsageError, ConnectError, PayloadError, HistoryGap, RedisFull.
+    """
+    message = "" if options.message is None else run_input.checked_prompt(options.message)
+    limits, new_id = options.limits, options.new_id and run_input.checked_id(options.new_id)
+    session = await open_session(out)
+    run = await find_run(session, run_id)
+    cut_off = cut(await retell(session.client, run), run.id, options.step)
+    _refuse_unfinished(run, cut_off)
+    seen = await _look(session, run)
+    _refuse_held(run, cut_off, seen)
+    effects = aftermath(cut_off, seen)
+    if not (message or effects or cut_off.open_ended):
+        raise UsageError(
+            f"step {cut_off.last.id} of run {run.id!r} leaves nothing to answer, so there is "
+            'nothing to say to Claude. Add --message "…"'
+        )
+    _ask(run, cut_off, effects, out, yes=options.yes)
+    request = await _request(session, run, options.step, message, limits)
+    started = await starting.start(
+        session.client,
+        new_id or run_input.new_id(request.agent),
+        request,
+        task_queue=session.settings.task_queue,
+        before_new=lambda: check_room(session.settings, session.target, out),
+    )
+    return await show_started(session, started, request, wait=options.wait)
+
+
+def _refuse_unfinished(run: Run, cut_off: Cut) -> None:
+    if not run.open or cut_off.last.answers is not None:
+        return
+    before = cut_off.last.number - 1
+    named = f"its last finished step is {before}" if before else "it has no finished step yet"
+    raise UsageError(
+        f"the run {run.id!r} still goes on, and step {cut_off.last.id} is not finished. Name a "
+        f"finished --step ({named}), or `cancel` the run first"
+    )
+
+
+async def _look(session: Session, run: Run) -> LedgerView | None:
+    """Look at the run's ledger; None where it cannot be asked, which is said."""
+    url = ledger_url(session.settings, session.target)
+    redis = redis_client(url)
+    key = f"onward:{{{run_key(run.id, run.first_run_id or run.run_id)}}}"
+    try:
+        async with redis_errors(url):
+            held = await read_held(redis, key)
+    except ConnectError as error:
+        session.out.warn(f"{error}. Only history can tell what was done")
+        return None
+    finally:
+        await redis.aclose()
+    return LedgerView(held.records, held.nonce, int(time.time() * 1000))
+
+
+def _refuse_held(run: Run, cut_off: Cut, seen: LedgerView | None) -> None:
+    """Refuse while an attempt of a run that is over may still act; its lease says how long."""
+    if run.open:
+        return
+    asked = [*cut_off.calls(), *cut_off.later_effects()]
+    fates = [fate(each, cut_off.retelling.records, seen) for each in asked]
+    for found in fates:
+        if found.end == "under way" and found.call.effect != "read":
+            until = datetime.fromtimestamp(found.until_ms / 1000).astimezone()
+            raise UsageError(
+                f"call {found.call.call} of run {run.id!r} is still held by an old attempt until "
+                f"{until:%H:%M:%S}, which may act until then. Try again after that"
+            )
+
+
+def _ask(run: Run, cut_off: Cut, effects: list[Effect], out: Output, *, yes: bool) -> None:
+    if not effects:
+        return
+    since = f"after step {cut_off.last.id} of run {run.id!r}"
+    out.warn(f"{count(len(effects), 'effect')} {since}, which a fork does not undo:")
+    for line in told_to_people(effects):
+        out.warn(f"  {line}")
+    if not yes:
+        raise UsageError(
+            f"what was done {since} stands, and Claude may ask for it again. With --yes the fork "
+            "is started all the same, and Claude is told of it"
+        )
+
+
+async def _request(
+    session: Session, run: Run, step: int | None, message: str, limits: LimitOverrides
+) -> RunRequest:
+    """Ask for what the other run was asked for, but for its words."""
+    async with rpc_errors(run.id):
+        was = await history.request_of(session.client, run.key)
+    if was is None:
+        raise UsageError(f"the request of run {run.id!r} cannot be read, so it cannot be forked")
+    parent = Fork(
+        workflow_id=run.id,
+        run_id=run.run_id,
+        first_run_id=run.first_run_id or run.run_id,
+        step=step,
+    )
+    return RunRequest(
+        prompt=message,
+        agent=was.agent,
+        model=was.model,
+        workspace=was.workspace,
+        limits=limits,
+        # The same, so that a business key of all runs is still recognised.
+        deployment=was.deployment or session.target.namespace,
+        fork=parent,
+    )
