@@ -28,7 +28,7 @@ from onward.names import WORKFLOW
 from onward.testing.processes import ManagedProcess, WorkerProcess, clean_env
 
 _READY_S = 120.0
-_STALL_S = 120.0
+STALL_S = 120.0
 """Without a new step for so long, a run is taken to be stuck, and is terminated."""
 
 
@@ -173,7 +173,7 @@ class _TemporalTeam:
     async def _end(self, handle: WorkflowHandle[Any, Any], work: Work) -> str:
         """Wait for the run's end; returns why it has no result."""
         ending, steps = asyncio.ensure_future(handle.result()), -1
-        while not (await asyncio.wait([ending], timeout=_STALL_S))[0]:
+        while not (await asyncio.wait([ending], timeout=STALL_S))[0]:
             before, steps = steps, (await self._bed.seen(work.name)).steps
             if steps == before:
                 say(f"{work.name} is stuck at step {steps}. Its worker: {self._process.tail()}")

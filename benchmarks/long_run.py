@@ -10,11 +10,13 @@ slows both.
 import asyncio
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from benchmarks.bed import Bed, as_json, bed, peak_mb, say
 from benchmarks.contenders import BARE, ONWARD, Ran, Team
-from benchmarks.work import Work
+from benchmarks.work import Work, number
 from onward.errors import OnwardError
 
 _PARTS = 100
@@ -61,22 +63,20 @@ class LongRun:
     bare_client: Tenths | None
 
 
-async def measure(steps: int, result_bytes: int, *, bare: bool = True) -> LongRun:
-    """Measure with servers of its own, which end with it."""
-    async with bed() as servers, ONWARD.ready(servers) as team, BARE.ready(servers) as bare_team:
-        works = {name: Work(name, steps, "look", result_bytes) for name in ("bare", "onward")}
-        telling = asyncio.create_task(_tell(servers, steps))
+async def measure(servers: Bed, steps: int, result_bytes: int, *, bare: bool = True) -> LongRun:
+    """Let Onward, and with `bare` the bare client too, do `steps` steps."""
+    mine, theirs = (Work(f"long-{who}", steps, "look", result_bytes) for who in ("run", "bare"))
+    async with ONWARD.ready(servers) as team, BARE.ready(servers) as bare_team:
+        telling = asyncio.create_task(_tell(servers, mine))
+        running = [_run(servers, team, mine)]
+        if bare:
+            await servers.take_turns([theirs.name, mine.name], block=max(1, steps // _PARTS))
+            running.append(_run(servers, bare_team, theirs))
         try:
-            if bare:
-                await servers.take_turns([*works], block=max(1, steps // _PARTS))
-                ours, theirs = await asyncio.gather(
-                    _run(servers, team, works["onward"]), _run(servers, bare_team, works["bare"])
-                )
-            else:
-                ours, theirs = await _run(servers, team, works["onward"]), None
+            ours, *others = await asyncio.gather(*running)
         finally:
             telling.cancel()
-        return _found(servers, ours, theirs, peak_mb(team.pid or 0), result_bytes)
+        return _found(servers, ours, others, peak_mb(team.pid or 0), result_bytes)
 
 
 async def _run(servers: Bed, team: Team, work: Work) -> Ran:
@@ -86,14 +86,14 @@ async def _run(servers: Bed, team: Team, work: Work) -> Ran:
     return ran
 
 
-async def _tell(servers: Bed, steps: int) -> None:
+async def _tell(servers: Bed, work: Work) -> None:
     while True:
         await asyncio.sleep(_TELL_S)
-        say(f"step {(await servers.seen('onward')).steps:,} of {steps:,}")
+        say(f"step {(await servers.seen(work.name)).steps:,} of {work.steps:,}")
 
 
 def _found(
-    servers: Bed, ours: Ran, theirs: Ran | None, worker_peak_mb: float, result_bytes: int
+    servers: Bed, ours: Ran, others: Sequence[Ran], worker_peak_mb: float, result_bytes: int
 ) -> LongRun:
     if ours.sizes is None:
         raise AssertionError("a run on Temporal has a history")
@@ -116,7 +116,7 @@ def _found(
         seconds=round(ours.seconds, 1),
         worker_peak_mb=worker_peak_mb,
         result_bytes=result_bytes,
-        bare_client=_tenths(theirs) if theirs else None,
+        bare_client=_tenths(others[0]) if others else None,
         **asdict(_tenths(ours)),
     )
 
@@ -133,30 +133,49 @@ def _rounded(ms: float | None) -> float | None:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; returns 0 where the run finished, else 1."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1000, help="replies of Claude (1000)")
+    parser.add_argument("--steps", type=number, default=1000, help="replies of Claude (1000)")
     parser.add_argument(
-        "--result-bytes", type=int, default=16_384, help="of each tool result (16384)"
+        "--result-bytes", type=number, default=16_384, help="of each tool result (16384)"
     )
     parser.add_argument("--no-bare", action="store_true", help="leave the bare client out")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     asked = parser.parse_args(arguments)
+
+    async def measured() -> LongRun:
+        async with bed() as servers:
+            return await measure(servers, asked.steps, asked.result_bytes, bare=not asked.no_bare)
+
     try:
-        found = asyncio.run(measure(asked.steps, asked.result_bytes, bare=not asked.no_bare))
+        found = asyncio.run(measured())
     except OnwardError as error:
         say(f"error: {error}")
         return 1
-    sys.stdout.write(as_json(asdict(found)) if asked.json else _table(found))
+    if found.died:
+        say(f"error: the run died: {found.died}")
+    sys.stdout.write(as_json(asdict(found)) if asked.json else table([asdict(found)]))
     return 0 if found.finished else 1
 
 
-def _table(found: LongRun) -> str:
-    rows = asdict(found)
-    bare = rows.pop("bare_client") or {}
-    rows |= {f"bare_client_{name}": value for name, value in bare.items()}
-    return "".join(f"{name.replace('_', ' '):<40}{_shown(rows[name]):>16}\n" for name in rows)
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Make the table of `docs/performance.md` of what `--json` prints, a column for each run."""
+    columns = [_flat(run) for run in found]
+    titles = " | ".join(f"{run['steps']:,} steps" for run in found)
+    lines = [f"| | {titles} |"]
+    lines.append("|---|" + "---:|" * len(columns))
+    shown = {name: [_shown(column.get(name)) for column in columns] for name in columns[0]}
+    lines += [f"| {name} | {' | '.join(values)} |" for name, values in shown.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _flat(run: dict[str, Any]) -> dict[str, Any]:
+    bare = {f"{name} of the bare client": of for name, of in (run["bare_client"] or {}).items()}
+    rows = {name: value for name, value in run.items() if name not in ("bare_client", "died")}
+    return {name.replace("_", " "): value for name, value in (rows | bare).items()}
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: ""}[value]
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 

@@ -1,6 +1,6 @@
 """The same work by four ways to run an agent: time per step, history, and where each one dies.
 
-    python benchmarks/peers.py [--steps 10,50,150,200,500] [--rounds 3] [--json] [--out FOLDER]
+    python benchmarks/peers.py [--steps 10,50,150,200,500] [--rounds 3] [--json]
 
 The contenders: the bare client (a loop that survives nothing), the usual pattern on Temporal (the
 workflow passes the whole transcript to each activity), pydantic-ai's Temporal agent, and Onward.
@@ -17,14 +17,12 @@ import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks import plots
-from benchmarks.bed import as_json, bed, say
+from benchmarks.bed import Bed, as_json, bed, say
 from benchmarks.contenders import EVERY, Contender, Ran, Team
-from benchmarks.work import TOOLS, Tool, Work
+from benchmarks.work import TOOLS, Tool, Work, number, numbers
 from onward.errors import OnwardError
 
 STEPS = (10, 50, 150, 200, 500)
@@ -55,17 +53,20 @@ class Cell:
 
 
 async def measure(
-    contenders: Sequence[Contender], steps: Sequence[int], rounds: int, result_bytes: int
+    servers: Bed,
+    contenders: Sequence[Contender],
+    steps: Sequence[int],
+    *,
+    rounds: int,
+    result_bytes: int,
+    tools: Sequence[Tool] = TOOLS,
 ) -> list[Cell]:
-    """Measure with servers of its own, which end with it."""
-    async with bed() as servers, AsyncExitStack() as stack:
+    """Let all contenders do work of all lengths, with one tool after the other."""
+    async with AsyncExitStack() as stack:
         teams = {each: await stack.enter_async_context(each.ready(servers)) for each in contenders}
         await _warm_up(teams)
-        found = list[Cell]()
-        for tool in TOOLS:
-            for count in steps:
-                found += await _alternated(teams, tool, count, rounds, result_bytes)
-    return found
+        works = [Work(f"{tool}-{n}", n, tool, result_bytes) for tool in tools for n in steps]
+        return [cell for work in works for cell in await _alternated(teams, work, rounds)]
 
 
 async def _warm_up(teams: dict[Contender, Team]) -> None:
@@ -75,34 +76,28 @@ async def _warm_up(teams: dict[Contender, Team]) -> None:
             await team.run(Work(f"{contender.name}-{tool}-warm", 2, tool))
 
 
-async def _alternated(
-    teams: dict[Contender, Team],
-    tool: Tool,
-    steps: int,
-    rounds: int,
-    result_bytes: int,
-) -> list[Cell]:
+async def _alternated(teams: dict[Contender, Team], work: Work, rounds: int) -> list[Cell]:
     ran: dict[Contender, list[Ran]] = {contender: [] for contender in teams}
     for each in range(rounds):
         for contender, team in teams.items():
-            name = f"{contender.name}-{tool}-{steps}-{each}"
-            ran[contender].append(await team.run(Work(name, steps, tool, result_bytes)))
-    cells = [_cell(contender, tool, steps, runs) for contender, runs in ran.items()]
+            mine = replace(work, name=f"{contender.name}-{work.name}-{each}")
+            ran[contender].append(await team.run(mine))
+    cells = [_cell(contender, work, runs) for contender, runs in ran.items()]
     for cell in cells:
         say(f"{cell.tool} {cell.steps:>4} {cell.contender:<14} {_shown(cell)}")
     return cells
 
 
-def _cell(contender: Contender, tool: Tool, steps: int, runs: Sequence[Ran]) -> Cell:
+def _cell(contender: Contender, work: Work, runs: Sequence[Ran]) -> Cell:
     last = runs[-1]
     dead = next((ran for ran in runs if ran.died), None)
     return Cell(
         contender=contender.name,
-        tool=tool,
-        steps=steps,
+        tool=work.tool,
+        steps=work.steps,
         answered=min(ran.seen.steps for ran in runs),
         died=dead.died if dead else "",
-        ms_per_step=None if dead else _median(ran.seconds * 1000 / steps for ran in runs),
+        ms_per_step=None if dead else _median(ran.seconds * 1000 / work.steps for ran in runs),
         ms_per_step_first_tenth=_median(ran.seen.ms_per_step(last=0.1) for ran in runs),
         ms_per_step_last_tenth=_median(ran.seen.ms_per_step(first=0.9) for ran in runs),
         history_bytes=last.sizes.all_bytes if last.sizes else 0,
@@ -154,28 +149,33 @@ def _shown(cell: Cell) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", default=",".join(map(str, STEPS)), help="lengths of work")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each length (3)")
-    parser.add_argument("--result-bytes", type=int, default=1024, help="of each result (1024)")
+    parser.add_argument("--steps", type=numbers, default=STEPS, help="lengths of work")
+    parser.add_argument("--rounds", type=number, default=3, help="runs of each length (3)")
+    parser.add_argument("--result-bytes", type=number, default=1024, help="of each result (1024)")
     names = [contender.name for contender in EVERY]
     parser.add_argument(
         "--without", action="append", default=[], choices=names, help="leave a contender out"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--out", type=Path, help="write peers.json and the two plots there")
     asked = parser.parse_args(arguments)
-    steps = [int(count) for count in asked.steps.split(",")]
     contenders = [contender for contender in EVERY if contender.name not in asked.without]
+
+    async def measured() -> list[Cell]:
+        async with bed() as servers:
+            return await measure(
+                servers,
+                contenders,
+                asked.steps,
+                rounds=asked.rounds,
+                result_bytes=asked.result_bytes,
+            )
+
     try:
-        cells = asyncio.run(measure(contenders, steps, asked.rounds, asked.result_bytes))
+        cells = asyncio.run(measured())
     except OnwardError as error:
         say(f"error: {error}")
         return 1
     found = [asdict(cell) for cell in cells]
-    if asked.out:
-        asked.out.mkdir(parents=True, exist_ok=True)
-        (asked.out / "peers.json").write_text(as_json(found), encoding="utf-8")
-        plots.peers(found, asked.out)
     sys.stdout.write(as_json(found) if asked.json else table(found))
     return 0
 

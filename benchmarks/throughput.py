@@ -13,16 +13,16 @@ import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchmarks.bed import Bed, as_json, bed, cpu_s, peak_mb, say
 from benchmarks.contenders import ONWARD, USUAL, OnTemporal, Ran
-from benchmarks.work import TOOLS, Tool, Work
+from benchmarks.work import TOOLS, Tool, Work, number, numbers
 from onward.errors import OnwardError
 
 CONTENDERS = (USUAL, ONWARD)
+RUNS = (50, 200)
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,33 @@ class Load:
 
 
 async def measure(
-    runs: Sequence[int], steps: int, rounds: int, tools: Sequence[Tool] = TOOLS
+    servers: Bed,
+    runs: Sequence[int],
+    *,
+    steps: int,
+    rounds: int,
+    contenders: Sequence[OnTemporal] = CONTENDERS,
+    tools: Sequence[Tool] = TOOLS,
 ) -> list[Load]:
-    """Measure with servers of its own, which end with it."""
-    async with bed() as servers:
-        return [
-            load
-            for tool in tools
-            for count in runs
-            for load in await _alternated(servers, tool, count, steps, rounds)
-        ]
+    """Let every contender do so many runs at once, with one tool after the other."""
+    return [
+        load
+        for tool in tools
+        for count in runs
+        for load in await _alternated(
+            servers, contenders, Work(f"{tool}-{count}", steps, tool), runs=count, rounds=rounds
+        )
+    ]
 
 
-async def _alternated(servers: Bed, tool: Tool, runs: int, steps: int, rounds: int) -> list[Load]:
-    loads: dict[OnTemporal, list[Load]] = {contender: [] for contender in CONTENDERS}
+async def _alternated(
+    servers: Bed, contenders: Sequence[OnTemporal], work: Work, *, runs: int, rounds: int
+) -> list[Load]:
+    loads: dict[OnTemporal, list[Load]] = {contender: [] for contender in contenders}
     for each in range(rounds):
-        for contender in CONTENDERS:
-            works = [
-                Work(f"{contender.name}-{tool}-{runs}-{each}-{number}", steps, tool)
-                for number in range(runs)
-            ]
+        for contender in contenders:
+            names = [f"{contender.name}-{work.name}-{each}-{number}" for number in range(runs)]
+            works = [replace(work, name=name) for name in names]
             loads[contender].append(await _load(servers, contender, works))
     medians = [_median(each) for each in loads.values()]
     for load in medians:
@@ -132,22 +139,22 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns 0 where every run finished, else 1."""
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", default="50,200", help="how many at once (50,200)")
-    parser.add_argument("--steps", type=int, default=20, help="of each run (20)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each number of runs (3)")
+    parser.add_argument("--runs", type=numbers, default=RUNS, help="how many at once (50,200)")
+    parser.add_argument("--steps", type=number, default=20, help="of each run (20)")
+    parser.add_argument("--rounds", type=number, default=3, help="of each number of runs (3)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--out", type=Path, help="write throughput.json there")
     asked = parser.parse_args(arguments)
-    runs = [int(count) for count in asked.runs.split(",")]
+
+    async def measured() -> list[Load]:
+        async with bed() as servers:
+            return await measure(servers, asked.runs, steps=asked.steps, rounds=asked.rounds)
+
     try:
-        loads = asyncio.run(measure(runs, asked.steps, asked.rounds))
+        loads = asyncio.run(measured())
     except OnwardError as error:
         say(f"error: {error}")
         return 1
     found = [asdict(load) for load in loads]
-    if asked.out:
-        asked.out.mkdir(parents=True, exist_ok=True)
-        (asked.out / "throughput.json").write_text(as_json(found), encoding="utf-8")
     sys.stdout.write(as_json(found) if asked.json else table(found))
     return 0 if all(load.finished == load.runs for load in loads) else 1
 

@@ -52,6 +52,20 @@ class Work:
         return cls(found["name"], int(found["steps"]), tool, int(found["bytes"]))
 
 
+def numbers(text: str) -> list[int]:
+    """Read `10,50` as the command line has it. Raises ValueError, which argparse puts in words."""
+    found = [int(each) for each in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(f"found {min(found)}, expected 1 at least")
+    return found
+
+
+def number(text: str) -> int:
+    """Read one number, 1 at least. Raises as `numbers`."""
+    (found,) = numbers(text)
+    return found
+
+
 def page(n: int, size: int) -> str:
     """Make a tool's result: `size` bytes of words, other ones for every `n`."""
     head, words = f"Page {n}. ", _words()

@@ -1,0 +1,44 @@
+"""Write the committed figures into docs/performance.md: its tables, and the plots it shows.
+
+python -m benchmarks.document            # the plots need matplotlib: make peers
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks import long_run, peers, plots, throughput
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE, FIGURES = DOCS / "performance.md", DOCS / "figures"
+
+_TABLES: Mapping[str, Callable[[Any], str]] = {
+    "long-run": lambda run: long_run.table([run]),
+    "peers": peers.table,
+    "throughput": throughput.table,
+}
+
+
+def documented(page: str) -> str:
+    """Return the page with each marked table made anew from its figures."""
+    for name, table in _TABLES.items():
+        before, _, rest = page.partition(f"<!-- {name} -->\n")
+        _, _, after = rest.partition(f"<!-- /{name} -->\n")
+        page = f"{before}<!-- {name} -->\n{table(figures(name))}<!-- /{name} -->\n{after}"
+    return page
+
+
+def figures(name: str) -> Any:
+    """Read committed figures."""
+    return json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    """Write page and plots."""
+    PAGE.write_text(documented(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    plots.peers(figures("peers"), FIGURES)
+
+
+if __name__ == "__main__":
+    main()
