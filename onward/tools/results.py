@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from onward.errors import ToolOutcome
+from onward.tools.image_size import image_size
 from onward.tools.plain import Plainer, clean, describe_bytes
 
 MAX_TEXT_BYTES = 64 * 1024
@@ -20,8 +21,12 @@ MAX_TEXT_BYTES = 64 * 1024
 MAX_WHOLE_BYTES = 16 * 1024 * 1024
 """Of a result's whole text, UTF-8; beyond it the middle is gone for good."""
 MAX_ERROR_BYTES = 8 * 1024
-MAX_IMAGES_BYTES = 1_500_000
-"""Of all images in one result, base64. The API takes 5 MB an image, Temporal 2 MiB a payload."""
+MAX_IMAGES_BYTES = 2_500_000
+"""Of all images in one result, base64. The API takes 32 MB in one request, and all are sent again
+with each one until a summary takes their place."""
+MAX_IMAGE_PIXELS = 2_000
+"""Of an image's longer side. The API refuses a request of more than 20 images where one is larger,
+and what was sent once is in every later request."""
 MAX_BLOCKS = 100
 
 _TAIL_PART = 4
@@ -49,7 +54,8 @@ def show(value: object, call: str = "") -> Shown:
     A string stays a string, a list of text and image blocks stays blocks, everything else becomes
     JSON text in a string. Text is cleaned of lone surrogates and NUL and bounded to 64 KiB, with a
     note on how much was left out, which for a result of `call` says how to read it; images to
-    1.5 MB. Equal values give equal bytes, and the content is never empty (the API would refuse it).
+    2.5 MB, and 2,000 pixels a side. Equal values give equal bytes, and the content is never empty
+    (the API would refuse it).
     """
     try:
         return _shown(value, call)
@@ -151,7 +157,8 @@ def _parts(items: list[Mapping[str, Any]]) -> list[str | dict[str, Any]]:
     for number, item in enumerate(items):
         source = _source_of(item)
         size = len(source.get("data", "")) if source else 0
-        if source is not None and size <= image_left and len(parts) < MAX_BLOCKS:
+        fits = size <= image_left and len(parts) < MAX_BLOCKS
+        if source is not None and fits and max(_pixels(source)) <= MAX_IMAGE_PIXELS:
             image_left -= size
             parts.append({"type": "image", "source": source})
             continue
@@ -192,6 +199,10 @@ def _block(part: str | dict[str, Any]) -> dict[str, Any]:
 def _block_text(item: Mapping[str, Any], source: Mapping[str, str] | None) -> str:
     if source is not None:
         kind, size = source.get("media_type", "image"), len(source.get("data", ""))
+        width, height = _pixels(source)
+        if max(width, height) > MAX_IMAGE_PIXELS:
+            limit = f"{MAX_IMAGE_PIXELS} a side are shown; make a smaller one"
+            return f"[{kind} of {width} x {height} pixels left out; {limit}]"
         return f"[{kind} of {size} bytes in base64 left out; {MAX_IMAGES_BYTES} fit one result]"
     text = _text_of(item)
     return _dumps(Plainer(MAX_WHOLE_BYTES).plain(item)) if text is None else clean(text)
@@ -217,6 +228,11 @@ def _source_of(item: Mapping[str, Any]) -> dict[str, str] | None:
     if fit and given["media_type"] in _IMAGE_TYPES and _is_base64(given["data"]):
         return {"type": "base64", "media_type": given["media_type"], "data": given["data"]}
     return None
+
+
+def _pixels(source: Mapping[str, str]) -> tuple[int, int]:
+    """Return an image's width and height; zeros where they cannot be told."""
+    return image_size(base64.b64decode(source.get("data", ""))) or (0, 0)
 
 
 def _is_base64(data: object) -> bool:

@@ -126,8 +126,8 @@ class Script(_Part):
     steps: Sequence[Step] = ()
     default: Step | None = None
     """The reply to every step beyond the list."""
-    summary: Step | None = None
-    """The answer to a request for a summary; None: one that says how many replies it sums up."""
+    summary: Step = Step()
+    """How a request for a summary is answered: with one, unless this names another stop reason."""
 
     def step(self, number: int) -> Step | None:
         """Return the step (from 0), or None where the script has no answer."""

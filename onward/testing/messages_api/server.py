@@ -196,8 +196,8 @@ class ScriptedAPI:
             known = ", ".join(map(repr, self.scripts)) or "none"
             return Violation("script", f"no script {entry.script!r}; there are: {known}")
         if body.get("compaction") is not None:
-            scripted = script.summary if isinstance(script, Script) else None
-            return scripted or summary_of(entry.script, body)
+            scripted = script.summary if isinstance(script, Script) else Step()
+            return summary_of(entry.script, body, scripted)
         if not isinstance(script, Script):
             return script(Asked(entry.script, entry.step, entry.attempt, body))
         step = script.step(entry.step)

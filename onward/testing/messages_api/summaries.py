@@ -18,18 +18,21 @@ _REFUSED = ("context_management", "stop_sequences")
 _FORCED = ("any", "tool")
 
 
-def summary_of(script: str, body: Object) -> Step:
-    """Return the step that sums up a request's messages, billed as the API bills it."""
+def summary_of(script: str, body: Object, scripted: Step) -> Step:
+    """Return the step that sums up a request's messages, billed as the API bills it.
+
+    Faults and delays are the ones of `scripted`. With a stop reason of its own that is all there
+    is: Claude made no summary.
+    """
     digest = hashlib.sha256(canonical(messages_of(body)).encode()).hexdigest()[:12]
     text = f"A summary of {step_number(body)} replies of [script:{script}], {digest}."
+    block = {"type": "compaction", "content": text, "signature": _signature(text)}
     asked, told = prompt_tokens(body), tokens(text)
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     iteration = {"type": "compaction", "input_tokens": asked, "output_tokens": told}
-    return Step(
-        content=[{"type": "compaction", "content": text, "signature": _signature(text)}],
-        stop_reason="compaction",
-        usage={**dict.fromkeys((*names, "output_tokens"), 0), "iterations": [iteration]},
-    )
+    usage = {**dict.fromkeys((*names, "output_tokens"), 0), "iterations": [iteration]}
+    made = {} if scripted.stop_reason else {"content": [block], "stop_reason": "compaction"}
+    return scripted.model_copy(update={**made, "usage": {**usage, **scripted.usage}})
 
 
 def summary_violations(body: Object) -> Iterator[Violation]:
