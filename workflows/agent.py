@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget import ending_of, over_limit
     from workflows.calls import run_calls
     from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
+    from workflows.making_room import ask_claude
     from workflows.state import RunState
     from workflows.stops import gave_up, outcome_of, reason_of
 
@@ -99,7 +100,7 @@ class AgentWorkflow:
             if limit := over_limit(state):
                 return state.result(*limit)
             self._show("asking Claude")
-            reply = await scheduling.ask_claude(state)
+            reply = await ask_claude(state)
             state.replied(reply)
             self._heed_cancel()
             if ending := ending_of(reply):

@@ -1,13 +1,15 @@
 """When a run ends by itself: limits and stop reasons, each with its named outcome."""
 
-from onward.messages import ClaudeReply, Outcome
+from onward.messages import ClaudeReply, Compacting, Outcome
 from workflows.state import RunState
 
 Ending = tuple[Outcome, str]
 """An outcome and the sentence that explains it."""
 
-CONTINUES = frozenset({"tool_use", "pause_turn"})
-"""Stop reasons after which the loop goes on."""
+CONTINUES = frozenset({"tool_use", "pause_turn", "compaction"})
+"""Stop reasons after which the loop goes on; the last one where settings let the API compact."""
+
+_OVERFLOWED = "model_context_window_exceeded"
 
 _ENDINGS: dict[str, Ending] = {
     "end_turn": ("completed", ""),
@@ -17,7 +19,7 @@ _ENDINGS: dict[str, Ending] = {
         "Claude's reply was cut off at the agent's max_tokens, and none of its tools was run",
     ),
     "refusal": ("refused", "Claude declined to answer"),
-    "model_context_window_exceeded": (
+    _OVERFLOWED: (
         "context_exceeded",
         "the conversation no longer fits the model's context window",
     ),
@@ -41,6 +43,17 @@ def over_limit(state: RunState) -> Ending | None:
     if state.failing >= limits.max_repeats:
         return "limit_repeats", f"in {state.failing} steps in a row every call failed"
     return None
+
+
+def when_to_compact(state: RunState) -> Compacting:
+    """Say whether the next step may ask for a summary first: there must be something to sum up."""
+    wanted = state.opening is not None and state.opening.compacts
+    return "if_full" if wanted and state.steps else "never"
+
+
+def overflowed(reply: ClaudeReply) -> bool:
+    """Say whether a reply was cut off because the context window was full."""
+    return reply.stop_reason == _OVERFLOWED
 
 
 def ending_of(reply: ClaudeReply) -> Ending | None:

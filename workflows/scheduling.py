@@ -1,7 +1,7 @@
 """How a run's activities are scheduled, and what is done when one finds the ledger incomplete."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -77,17 +77,16 @@ async def carry(state: RunState) -> m.Segment:
     return await _activity(state, names.CARRY, given, m.Segment, summary, takeover_s, _CLAUDE_S)
 
 
-async def ask_claude(state: RunState) -> m.ClaudeReply:
+async def ask_claude(state: RunState, ids: Iterator[str], compact: m.Compacting) -> m.ClaudeReply:
     """Ask Claude for the next reply; refill the ledger, or redo the step, where that helps.
 
-    Raises `ActivityError` when the step cannot be done.
+    Each try of the step has the next of `ids`. Raises `ActivityError` when it cannot be done.
     """
-    number = str(state.steps + 1)
-    step, redo = number, 0
+    step = next(ids)
     for repair in range(_REPAIRS + 1):
         state.asking = step
         try:
-            return await _ask_once(state, step)
+            return await _ask_once(state, step, compact)
         except ActivityError as error:
             kind = kind_of(error)
             if kind not in {"ledger_gap", "mismatch"} or repair == _REPAIRS:
@@ -96,12 +95,11 @@ async def ask_claude(state: RunState) -> m.ClaudeReply:
                 await refill(state)
             else:
                 state.gave_up(gave_up(error))
-                redo += 1
-                step = f"{number}.r{redo}"
+                step = next(ids)
     raise AssertionError("unreachable: the last repair returns or raises")
 
 
-async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
+async def _ask_once(state: RunState, step: str, compact: m.Compacting) -> m.ClaudeReply:
     opening, head, witness = state.opening, state.head, state.witness
     if opening is None or head is None or witness is None:
         raise ValueError("found no opening; expected `begin` to have run before the first step")
@@ -110,12 +108,14 @@ async def _ask_once(state: RunState, step: str) -> m.ClaudeReply:
         agent=state.request.agent,
         step=step,
         head=head,
-        additions=state.additions,
+        additions=() if compact == "now" else state.additions,
         witness=witness,
         takeover_s=opening.takeover_s,
         workspace=state.request.workspace,
+        compact=compact,
+        context=state.context,
     )
-    summary = f"step {step}"
+    summary = f"step {step}: a summary" if compact == "now" else f"step {step}"
     return await _activity(
         state, names.CALL_CLAUDE, given, m.ClaudeReply, summary, opening.takeover_s, _CLAUDE_S
     )

@@ -142,16 +142,25 @@ class RunState:
         self.text, self.context = last_text(reply.message), reply.context
         self.reply, self.results = reply, {}
         self.steps += 1
-        self.read_bytes += len(reply.message)
-        self.running_s += reply.took_s
-        self.asking = ""
-        self.spend += reply.spend
+        self.spent(reply)
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
         self.additions = tuple(
             item
             for item in self.additions
             if isinstance(item, Prompt | PersonSaid) and item.id not in reply.turn_ids
         )
+
+    def summed_up(self, reply: ClaudeReply) -> None:
+        """Take a summary: it stands in place of the conversation before it, and is no step."""
+        self.head, self.witness, self.context = reply.head, reply.witness, reply.context
+        self.spent(reply)
+
+    def spent(self, reply: ClaudeReply) -> None:
+        """Take what a reply cost, whatever becomes of it."""
+        self.read_bytes += len(reply.message)
+        self.running_s += reply.took_s
+        self.asking = ""
+        self.spend += reply.spend
 
     def gave_up(self, told: GiveUp | None) -> None:
         """Take the spend of a step that an activity gave up; None: it had no chance to say it."""

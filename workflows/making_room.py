@@ -1,0 +1,58 @@
+"""Claude's next reply, with room made for it where the context window is too full."""
+
+from collections.abc import Iterator
+from itertools import chain, count
+
+from temporalio.exceptions import ActivityError
+
+from onward import messages as m
+from workflows import scheduling
+from workflows.budget import overflowed, when_to_compact
+from workflows.state import RunState
+from workflows.stops import gave_up, kind_of
+
+_TOO_FULL = frozenset({"context_full", "context_exceeded"})
+_NO_SUMMARY = frozenset({"no_summary", "context_exceeded", "claude"})
+"""Ways in which Claude was asked for a summary in vain: the step may still do without."""
+
+
+async def ask_claude(state: RunState) -> m.ClaudeReply:
+    """Ask Claude for the next reply; where its window is too full, for a summary, then once more.
+
+    Raises `ActivityError` when the step cannot be done.
+    """
+    ids, compact = _step_ids(state), when_to_compact(state)
+    try:
+        reply = await scheduling.ask_claude(state, ids, compact)
+    except ActivityError as error:
+        kind = kind_of(error)
+        if compact == "never" or kind not in _TOO_FULL:
+            raise
+        if not await _sum_up(state) and kind == "context_exceeded":
+            raise
+        state.gave_up(gave_up(error))
+    else:
+        if compact == "never" or not overflowed(reply) or not await _sum_up(state):
+            return reply
+        state.spent(reply)
+    # What was asked before was asked of a longer conversation: it has a position of its own.
+    return await scheduling.ask_claude(state, ids, "never")
+
+
+async def _sum_up(state: RunState) -> bool:
+    """Ask Claude for a summary in place of the conversation so far; False: it made none."""
+    ids = (f"{state.steps + 1}.c{number}" for number in count(1))
+    try:
+        reply = await scheduling.ask_claude(state, ids, "now")
+    except ActivityError as error:
+        if kind_of(error) not in _NO_SUMMARY:
+            raise
+        state.gave_up(gave_up(error))
+        return False
+    state.summed_up(reply)
+    return True
+
+
+def _step_ids(state: RunState) -> Iterator[str]:
+    step = str(state.steps + 1)
+    return chain([step], (f"{step}.r{redo}" for redo in count(1)))
