@@ -14,7 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.position import Position
-from activities.reading import keep_whole, recorded_result
+from activities.reading import recorded_result
 from activities.services import Services, reset_lineage
 from onward import json_text
 from onward.identity import shared_hash
@@ -43,6 +43,7 @@ class BusinessRecord:
         self._given, self._key = given, key
         hash_key = shared_hash(given.run.deployment, key.position) if key.everywhere else None
         self._ledger = Ledger(services.redis, given.run, strict=services.strict, key=hash_key)
+        self._converter = services.temporal.data_converter
         self._effect: EffectClass = given.effect
         self._position: Position | None = None
 
@@ -66,8 +67,6 @@ class BusinessRecord:
         """Keep the result for whoever asks for the same."""
         if self._position is not None:
             named = result.model_copy(update={"first_call": self.call})
-            if named.whole and self._key.everywhere:  # else it is beside the call's own record
-                await keep_whole(self._ledger, named.whole_sha, named.whole)
             await self._tell(self._position.complete(named.record()))
 
     async def mine(self) -> CallResult | None:
@@ -77,12 +76,12 @@ class BusinessRecord:
         if record is None or record.st != "done" or record.own != place.token:
             return None
         await self._forget_later()
-        result = await recorded_result(self._ledger, record.result)
+        result = await recorded_result(self._converter, record.result)
         return result.model_copy(update={"first_call": ""})
 
     async def repeated(self, record: str) -> CallResult:
         """Make the result of a call that asked for what an earlier one, of this record, did."""
-        first = await recorded_result(self._ledger, record)
+        first = await recorded_result(self._converter, record)
         await self._forget_later()
         return _repeated(first, self._given.call)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from redis.exceptions import RedisError
 from temporalio.exceptions import ApplicationError
 
-from onward.errors import AppError, LedgerGap, LedgerUnreadable, UsageError
+from onward.errors import AppError, LedgerGap, LedgerUnreadable, PayloadError, UsageError
 from onward.messages import GiveUp, Spend
 from onward.names import StopType
 
@@ -44,5 +44,8 @@ def translated() -> Generator[None]:
     except LedgerUnreadable as error:
         # Nothing was fired or lost: a worker of the release that wrote the record goes on.
         raise again("ledger_unreadable", str(error), delay_s=5.0) from error
+    except PayloadError as error:
+        # Alone: with what the store's driver was doing, Temporal finds it too long to show.
+        raise again("payload", str(error)) from None
     except (AppError, UsageError) as error:
         raise stop("app", str(error)) from error

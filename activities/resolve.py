@@ -49,11 +49,14 @@ class ResolveActivity:
             by=given.by,
         )
         verdict = _settled_to(given, told)
-        result = None if verdict == "open" else await recorded_result(ledger, told.result)
+        result = None if verdict == "open" else await self._recorded(told.result)
         if given.business is not None:
             business = BusinessRecord(self._services, given, given.business)
             await business.settled("retry" if verdict == "open" else verdict, result or said)
         return Resolution(verdict=verdict, result=result)
+
+    async def _recorded(self, record: str) -> CallResult:
+        return await recorded_result(self._services.temporal.data_converter, record)
 
 
 def _under_way_ms(given: ResolveInput) -> int:

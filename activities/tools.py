@@ -5,7 +5,6 @@ is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Red
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
@@ -22,12 +21,12 @@ from activities.lease import Lease
 from activities.position import Position
 from activities.prepare import call_input
 from activities.pulse import Pulse
-from activities.reading import keep_whole, read_on, recorded_result
+from activities.reading import by_reference, read_on, recorded_result
 from activities.records import reply_of
 from activities.services import Services, reset_lineage
 from activities.verifying import NotVerified, Verifier
 from onward import json_text
-from onward.errors import LedgerGap
+from onward.errors import LedgerGap, PayloadError
 from onward.failpoints import failpoint
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, ToolInput
@@ -86,6 +85,7 @@ class CallAttempt:
         self._given, self._lease, self._pulse = given, lease, pulse
         self._began = time.monotonic()
         self._ledger = services.ledger(given.run)
+        self._converter = services.temporal.data_converter
         self._tool, self._effect = _tool(services, given, name), given.effect
         self._fence, self._sent_before, self._others_sent = 0, False, False
         self._business = given.business and BusinessRecord(services, given, given.business)
@@ -116,7 +116,7 @@ class CallAttempt:
                 self._lease.hold(self._position.renew, lease_binds=self._effect == "timed")
                 return await (self._given_up(claim) or self._act(claim, fields, workspace))
             case "done" | "failed":
-                return await recorded_result(self._ledger, claim.result)
+                return await recorded_result(self._converter, claim.result)
             case "doubt":
                 return await self._known_late() or _in_doubt(claim.why, claim.at_ms)
             case _:
@@ -156,7 +156,7 @@ class CallAttempt:
         """A deploy changed the tool's class: what is recorded counts, and nothing is fired."""
         seen = (await self._ledger.records(self._given.call)).records.get(self._given.call)
         if seen and seen.st in {"done", "failed"} and seen.fp == self._given.fingerprint:
-            return await recorded_result(self._ledger, seen.result)
+            return await recorded_result(self._converter, seen.result)
         raise again(
             "class_changed",
             f"tool {self._tool.name!r} was {self._effect!r} when this run began, and is "
@@ -206,7 +206,7 @@ class CallAttempt:
             value = known.result if known else await self._run(fields, context)
         except asyncio.CancelledError:
             return await _to_the_end(self._interrupted())
-        except LedgerGap:  # of `read_result` alone: after a refill it is asked again
+        except (LedgerGap, PayloadError):  # of `read_result` alone: it is asked again
             await self._position.release(maybe=False, count=False)
             raise
         except Exception as error:  # noqa: BLE001  (a tool may raise anything at all)
@@ -239,7 +239,7 @@ class CallAttempt:
 
     def _running(self, fields: dict[str, Any], context: ToolContext) -> Coroutine[Any, Any, object]:
         if self._tool is read_result:
-            return read_on(self._ledger, fields)
+            return read_on(self._ledger, self._converter, fields)
         return self._tool.run(fields, context)
 
     async def _raised(self, error: Exception) -> CallResult:
@@ -278,10 +278,9 @@ class CallAttempt:
         raise asyncio.CancelledError  # a draining worker: the next attempt uses the same key
 
     async def _complete(self, result: CallResult) -> CallResult:
+        result = await by_reference(self._converter, result)
         if self._business and not result.first_call:
             await self._business.done(result)
-        if result.whole:
-            await keep_whole(self._ledger, result.whole_sha, result.whole)
         failpoint("f8")
         told = await self._position.complete(result.record())
         failpoint("f9")
@@ -325,7 +324,7 @@ class CallAttempt:
             return _in_doubt(told.why or mine.why, told.at_ms)
         if told.result == mine.record():
             return mine
-        return await recorded_result(self._ledger, told.result)
+        return await recorded_result(self._converter, told.result)
 
     @property
     def _last_error(self) -> str:
@@ -374,8 +373,7 @@ def _words(error: Exception) -> str:
 def _done(value: object, call: str = "") -> CallResult:
     """Make the result of a call that is done, whatever it returned."""
     shown = show(value, call)
-    sha = hashlib.sha256(shown.whole.encode()).hexdigest() if shown.whole else ""
-    return CallResult(status="done", content=shown.content, whole=shown.whole, whole_sha=sha)
+    return CallResult(status="done", content=shown.content, whole=shown.whole)
 
 
 def _tool(services: Services, given: ToolInput, name: str) -> Tool[..., Any]:

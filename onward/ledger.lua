@@ -16,15 +16,14 @@
 --   restore  step fp cls st:done|failed|doubt [result [sha]] [why] [at:int] [turn]
 --   turn     step turn:str                        also of a restore: a turn without a record
 --   end      ttl_ms:int if_unset:flag
---   keep     sha:hex whole:str                    a text that no look-up brings; `whole sha` does
 --   usage    step token usage:str (JSON)          `usages step` brings those of all attempts
 --   read     steps:str (JSON list; absent: the whole run)
 --   flag is '0' or '1'; sha is given where the result is too long to live in the hash.
 --
 -- Fields of the hash: `_ds` birth nonce, `_fence` the highest fence, `turn:<step>` the frozen user
 -- turn, `u:<step>` usage by attempt, `b:<sha>` one per text in a key of its own, `onward:{R}:b:<sha>`
--- (same hash tag, same slot): empty for a result, `whole` for one that a result shows a part of; and
--- the records `s:<step>`, JSON of
+-- (same hash tag, same slot): empty for a result, `whole` for a text of which a result of before 0.3
+-- shows a part, and which no look-up brings; and the records `s:<step>`, JSON of
 --   v      version of this layout
 --   st     open     nobody works on it; `ms` says whether an earlier request may still land
 --          claimed  the attempt `own` may be sending its request right now
@@ -341,15 +340,6 @@ ops['end'] = function()
   return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end
 
--- A copy: history has it too. So it may be refused where the server is full, unlike what ended.
-function ops.keep()
-  redis.call('SET', hash .. ':b:' .. given.sha, given.whole)
-  redis.call('HSET', hash, 'b:' .. given.sha, 'whole')
-  return answer('kept')
-end
-
-function ops.whole() return answer('read', nil, { whole = result_of({ ref = given.sha }) }) end
-
 local function usages()
   return cjson.decode(redis.call('HGET', hash, 'u:' .. given.step) or '{}')
 end
@@ -402,7 +392,7 @@ if op == 'end' then return run() end
 -- A full server refuses the first write of a script that needs memory. What would start something
 -- new may be refused (nothing was sent); what says how something ended must get in. PERSIST needs
 -- no memory, and after it the writes of the same call are let through.
-local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn' or op == 'keep'
+local starts = op == 'claim' or op == 'begin' or op == 'restore' or op == 'turn'
 if not starts then persist() end
 local reply = run()
 if starts then persist() end

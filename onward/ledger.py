@@ -264,14 +264,6 @@ class Ledger:
         for start in range(0, len(calls), _RESTORES_AT_ONCE):
             await self._call_all(calls[start : start + _RESTORES_AT_ONCE])
 
-    async def keep(self, sha: str, whole: str) -> None:
-        """Keep a text beside the records, by its SHA-256; no look-up but `whole` brings it."""
-        await self._call("keep", sha=sha, whole=whole)
-
-    async def whole(self, sha: str) -> str | None:
-        """Return a text that was kept; None where it is lost."""
-        return optional_string(await self._call("whole", sha=sha), "whole")
-
     async def end(self, ttl_ms: int, *, if_unset: bool = False) -> bool:
         """Let everything of the run expire `ttl_ms` from now; the next operation undoes it.
 

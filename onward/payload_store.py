@@ -28,7 +28,7 @@ from temporalio.converter import (
 
 from onward.errors import PayloadError
 
-LARGE_BYTES = 256 * 1024
+LARGE_BYTES = 64 * 1024
 """Payloads from this size on are files. Temporal refuses one of 2 MiB, and a history of 50 MB."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -7,7 +7,7 @@ import re
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
@@ -15,13 +15,15 @@ from agent_runs import Bench, Run, app_of, connected, says, uses
 from ledger_story import STEP, Story, new_story
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
+    DataConverter,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
 
-from activities.reading import recorded_result
-from onward import tool
+from activities import tools
+from activities.reading import by_reference, recorded_result
+from onward import segments, tool
 from onward.errors import PayloadError
 from onward.local_services import RedisServer
 from onward.messages import CallResult
@@ -141,34 +143,63 @@ async def test_three_mebibytes_leave_history_and_records_small(bench: Bench) -> 
     expected = [lines(size)[start : start + PAGE_BYTES] for start in starts]
     assert [read([result]) for result in told(run, -1)] == expected
     assert await event_bytes(run, "export") < [2 * KIB]
-    key, whole_key = bench.ledger(run).key, hashlib.sha256(lines(size).encode()).hexdigest()
     redis: Any = bench.redis
-    assert len(await redis.hget(key, "s:1.1")) < KIB
-    assert await redis.strlen(f"{key}:b:{whole_key}") == size
-    assert await redis.pttl(f"{key}:b:{whole_key}") > 0
+    assert len(await redis.hget(bench.ledger(run).key, "s:1.1")) < KIB
     snapshot = await bench.ledger(run).snapshot()
     assert len(snapshot.records["1.1"].result) < 2 * MAX_TEXT_BYTES
-    # A look-up takes the expiry back, of everything that belongs to the run.
-    assert await redis.pttl(f"{key}:b:{whole_key}") == -1
     await bench.ledger(run).end(60_000)
+    kept = [key async for key in redis.scan_iter(f"{bench.ledger(run).key}*")]
+    assert sum([await redis.memory_usage(key) for key in kept]) < MIB
 
 
-async def test_a_lost_text_is_brought_back_from_history(bench: Bench) -> None:
-    """Redis holds a copy: where it is evicted or refused, history has the text."""
+async def test_a_text_that_is_gone_delays_the_run_and_says_what_to_do(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """The run stays open until the file is restored, and Claude is told nothing untrue."""
     size, exporter = 300 * KIB, Exporter()
     async with bench.worker(app_of(exporter.tool)):
         run = await bench.start(
             uses(("export", {"size": size})), uses(pages("1.1", size)[0], delay_s=0.5), says()
         )
         await wait_until(lambda: len(run.requests) > 1, 30, what="the second request")
-        digest = hashlib.sha256(lines(size).encode()).hexdigest()
-        redis: Any = bench.redis
-        assert await redis.delete(f"{bench.ledger(run).key}:b:{digest}") == 1
+        file = max(files(tmp_path / "payloads"), key=lambda file: file.stat().st_size)
+        moved = file.rename(tmp_path / "backup")
+        said = await wait_until(run.failing_activity, 30, what="a failure that is shown")
+        assert re.search(r"cannot read payload .* restore the file from a backup", said)
+        moved.rename(file)
+        await run.ended()
+    start = pages("1.1", size)[0][1]["offset"]
+    assert read(told(run, -1)) == lines(size)[start : start + PAGE_BYTES]
+    assert exporter.ran == 1
+
+
+async def test_a_text_that_an_older_worker_left_in_redis_is_read_from_history(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of before 0.3 goes on: a refill makes a reference of the text in its history."""
+    size, exporter = 300 * KIB, Exporter()
+    monkeypatch.setattr(tools, "by_reference", as_before)
+    async with bench.worker(app_of(exporter.tool)):
+        run = await bench.start(
+            uses(("export", {"size": size})), uses(pages("1.1", size)[0], delay_s=0.5), says()
+        )
+        await wait_until(lambda: len(run.requests) > 1, 30, what="the second request")
+        redis, key = cast("Any", bench.redis), bench.ledger(run).key
+        record = json.loads(await redis.hget(key, "s:1.1"))
+        ended = json.loads(await redis.get(f"{key}:b:{record.pop('ref')}"))
+        record["res"] = json.dumps(ended | {"whole": ""})
+        await redis.hset(key, "s:1.1", json.dumps(record))
         await run.ended()
     start = pages("1.1", size)[0][1]["offset"]
     assert read(told(run, -1)) == lines(size)[start : start + PAGE_BYTES]
     assert (await run.activities()).count("refill") == 1
     assert exporter.ran == 1
+
+
+async def as_before(_converter: DataConverter, result: CallResult) -> CallResult:
+    """Leave the whole text in history, as workers of before 0.3 did."""
+    sha = hashlib.sha256(result.whole.encode()).hexdigest()
+    return result.model_copy(update={"whole_sha": sha})
 
 
 async def test_fifty_megabytes_are_done_and_bounded(bench: Bench) -> None:
@@ -253,24 +284,32 @@ async def story(redis_url: str) -> AsyncGenerator[Story]:
         yield new
 
 
-async def test_a_later_attempt_gets_the_whole_text_again(story: Story) -> None:
-    """What an attempt recorded before it died comes whole; where the text is lost it is done."""
-    whole, sha = "long", hashlib.sha256(b"long").hexdigest()
-    made = CallResult(status="done", content='"l…"', whole=whole, whole_sha=sha)
+async def test_a_later_attempt_gets_the_whole_text_again(story: Story, tmp_path: Path) -> None:
+    """What an attempt recorded before it died keeps its text, also where the disk was full."""
+    converter = data_converter(tmp_path / "payloads")
+    made = CallResult(status="done", content='"l…"', whole="long " * MIB)
+    (tmp_path / "payloads").write_text("in the way")
+    assert await by_reference(converter, made) == made
     await story.claim("a")
-    await story.ledger.keep(sha, whole)
     await story.complete("a", result=made.record())
-    found = (await story.claim("b")).result
-    assert await recorded_result(story.ledger, found) == made
-    await story.redis.delete(f"{story.key}:b:{sha}")
-    again = await recorded_result(story.ledger, (await story.claim("b")).result)
-    assert again == made.model_copy(update={"whole": "", "whole_sha": ""})
+    (tmp_path / "payloads").unlink()
+    found = await recorded_result(converter, (await story.claim("b")).result)
+    assert (found.whole, found.content) == ("", made.content)
+    assert (await segments.fetch(converter, found.whole_at)).decode() == made.whole
+
+
+async def test_a_text_that_only_an_older_worker_had_leaves_a_call_done(tmp_path: Path) -> None:
+    """It lay in Redis, in a form of before 0.3: its rest is lost, and nothing waits for it."""
+    found = CallResult(status="done", content='"l…"', whole_sha="a" * 64)
+    again = await recorded_result(data_converter(tmp_path), found.record())
+    assert again == found.model_copy(update={"whole_sha": ""})
 
 
 async def test_looking_a_run_up_fetches_no_whole_text(story: Story) -> None:
-    """The conversation is read at every step: what it does not need must not come along."""
-    whole = "x" * MIB
-    await story.ledger.keep(hashlib.sha256(whole.encode()).hexdigest(), whole)
+    """The conversation is read at every step: what an older worker kept must not come along."""
+    sha = hashlib.sha256(b"long").hexdigest()
+    await story.redis.set(f"{story.key}:b:{sha}", "x" * MIB)
+    await story.redis.hset(story.key, f"b:{sha}", "whole")
     await story.complete("a", result="y" * 100_000)
     before = (await story.redis.info("stats"))["total_net_output_bytes"]
     seen = await story.ledger.snapshot()

@@ -1,10 +1,12 @@
 """The activity that settles a doubt: what counts is when a person looked, not when it is heard."""
 
 import time
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from ledger_story import FP, STEP, Story, new_story
+from temporalio.converter import default
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
@@ -17,8 +19,8 @@ _QUARANTINE_MS = 200
 
 
 async def _say_failed(story: Story, at_ms: int, said_ms: int) -> Resolution:
-    nobody = cast("Any", None)
-    services = Services(nobody, story.redis, nobody, nobody, strict=True, takeover_s=5.0)
+    nobody, client = cast("Any", None), cast("Any", SimpleNamespace(data_converter=default()))
+    services = Services(nobody, story.redis, nobody, client, strict=True, takeover_s=5.0)
     given = ResolveInput(
         run=story.run,
         call=STEP,

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from onward.messages.base import EffectClass, Wire
+from onward.messages.base import EffectClass, Terse, Wire
 from onward.messages.identity import RunRef, Witness
 from onward.messages.request import Workspace
 
@@ -19,7 +19,7 @@ class BusinessKey(Wire):
     """Recognised in every run of the deployment; else in this run."""
 
 
-class PreparedCall(Wire):
+class PreparedCall(Terse):
     """One tool use, judged by the activity that read the reply (architecture.md, a step, 3)."""
 
     call: str
@@ -43,7 +43,7 @@ class PreparedCall(Wire):
     business: BusinessKey | None = None
 
 
-class ToolInput(Wire):
+class ToolInput(Terse):
     """Input of every tool activity: names the call; its arguments are in the ledger."""
 
     run: RunRef
@@ -63,16 +63,16 @@ class ToolInput(Wire):
     business: BusinessKey | None = None
 
 
-class CallResult(Wire):
+class CallResult(Terse):
     """Result of every tool activity: what Claude is told, bounded and cleaned once."""
 
     status: Literal["done", "failed", "in_doubt"]
     content: str
     """JSON text of a tool_result's `content`: a string or a list of blocks."""
     whole: str = ""
-    """Of a result of before 0.3: its whole text, where `content` shows only a part."""
+    """The whole text, where `content` shows a part: of before 0.3, or not kept elsewhere yet."""
     whole_sha: str = ""
-    """SHA-256 of `whole`."""
+    """Of before 0.3: SHA-256 of the whole text."""
     whole_at: str = ""
     """Reference of the whole text (`onward/segments.py`), where `content` shows only a part: for
     `read_result`. Empty where `content` is all there is."""
@@ -89,5 +89,5 @@ class CallResult(Wire):
     """Seconds that the attempt ran; waiting for servers and workers is not in it."""
 
     def record(self) -> str:
-        """Return the JSON text for the ledger's record. `whole` is kept beside it, by its SHA."""
-        return self.model_dump_json(exclude={"whole"})
+        """Return the JSON text for the ledger's record."""
+        return self.model_dump_json()
