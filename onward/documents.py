@@ -10,7 +10,7 @@ from onward.history import Ended
 from onward.messages import Waiting
 from onward.starting import Started
 from onward.watching import Beginning
-from onward.wording import how_to_answer
+from onward.wording import how_full, how_to_answer
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -81,6 +81,7 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("time", _duration(age_s(run))),
         ("spend", spend_line(now.spend, complete=complete)),
         ("limits", limits_line(now.limits) if now.limits else ""),
+        ("context", how_full(now.context) if now.context else ""),
         ("in doubt", ", ".join(now.in_doubt)),
         *(fact for call in now.waiting for fact in _waiting_facts(run.id, call)),
         ("workspace", now.workspace.path if now.workspace else ""),

@@ -1,8 +1,9 @@
-"""How a call that waits, or is in doubt, is put to people and to Claude."""
+"""How a call that waits or is in doubt, and a window that fills, are put to people and Claude."""
 
 import shlex
 
-from onward.messages import Waiting
+from onward.context_window import MAX_BODY_BYTES
+from onward.messages import ContextUse, Waiting
 
 _CODES = {
     "owner_lost": "its worker went away while it was under way",
@@ -22,6 +23,12 @@ def outcome_unknown(why: str) -> str:
         f"OUTCOME UNKNOWN: this call may or may not have happened ({in_words(why)}). Do not repeat "
         "it. Find out with another tool whether it happened, or ask the person."
     )
+
+
+def how_full(use: ContextUse) -> str:
+    """Say how full the context window is, for people."""
+    part = f" of {use.window:,} tokens ({use.tokens / use.window:.0%})" if use.window else " tokens"
+    return f"{use.tokens:,}{part}, {use.body_bytes / 1e6:.1f} MB of {MAX_BODY_BYTES // 10**6}"
 
 
 def how_to_answer(run: str, call: Waiting) -> str:

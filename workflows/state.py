@@ -30,7 +30,7 @@ from onward.messages import (
     Witness,
 )
 from onward.transcript import last_text, tool_uses
-from onward.wording import how_to_answer
+from onward.wording import how_full, how_to_answer
 from workflows.waiting import Decision, WaitingCalls
 
 _INPUT_BYTES = 4096
@@ -239,6 +239,8 @@ class RunState:
         spent = f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
         where = f"**{self.request.agent}** is at step {self.step}: {self.doing}"
         lines = [where, "", f"- spent: {spent}"]
+        if self.context:
+            lines.append(f"- context window: {how_full(self.context)}")
         if self.segments:
             # Temporal shows a run's summary only until it first continues as new.
             lines.insert(0, f"{_quoted(prompt)}\n")
