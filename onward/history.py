@@ -23,6 +23,7 @@ from temporalio.exceptions import ActivityError, ChildWorkflowError
 
 from onward.messages import Carried, ClaudeReply, Opening, RunRequest, RunResult, Spend
 from onward.names import BEGIN, CALL_CLAUDE, END, FORK
+from onward.transcript import is_summary
 
 RPC_TIMEOUT = timedelta(seconds=10)
 
@@ -182,7 +183,8 @@ async def _activity_done(
         case name if name == CALL_CLAUDE:
             reply = await _decoded(client, done.result, ClaudeReply)
             cost = reply.spend if reply is not None else Spend()
-            return replace(so_far, steps=so_far.steps + 1, spend=so_far.spend + cost)
+            is_step = reply is None or not is_summary(reply.head.step)
+            return replace(so_far, steps=so_far.steps + is_step, spend=so_far.spend + cost)
         case _:
             return so_far
 

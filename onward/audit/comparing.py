@@ -18,8 +18,8 @@ from onward.transcript import BEGINNING
 _SETTLED = frozenset({"done", "failed"})
 _IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "open, never ended"}
 _LOST = "lost it"
-_STEP = re.compile(r"\d+(\.r\d+)?")
-"""`12`, or `12.r1` where it was asked again."""
+_STEP = re.compile(r"\d+(\.[rc]\d+)?")
+"""`12`, `12.r1` where it was asked again, or `12.c1` where a summary came first."""
 
 
 @dataclass(frozen=True)
