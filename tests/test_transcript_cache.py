@@ -1,0 +1,53 @@
+"""A worker keeps the conversations that it sent last, and never more than it may."""
+
+from activities.transcripts import Transcripts
+from onward.messages import Head
+from onward.transcript import Conversation, Turn, beginning
+
+START = beginning("{}")
+
+
+def conversation(size: int) -> Conversation:
+    """Make a conversation of about `size` bytes."""
+    turn = Turn(content=f'[{{"type":"text","text":"{"x" * size}"}}]')
+    return Conversation(START, START).after("1", turn, '{"content":[]}')
+
+
+def test_a_conversation_is_found_by_its_run_and_head_alone() -> None:
+    """Another branch of the run, or a step that this worker did not see, finds nothing."""
+    kept, cache = conversation(10), Transcripts()
+    cache.keep("run", kept)
+    assert cache.find("run", kept.head) is kept
+    assert cache.find("run", Head(step="1", digest="another")) is None
+    assert cache.find("another", kept.head) is None
+
+
+def test_what_was_not_used_longest_makes_room() -> None:
+    """However many runs a worker has, it keeps no more than its bound."""
+    kept = conversation(100)
+    cache = Transcripts(max_bytes=3 * kept.size_bytes)
+    for run in "abc":
+        cache.keep(run, kept)
+    cache.find("a", kept.head)
+    cache.keep("d", kept)
+    assert [run for run in "abcd" if cache.find(run, kept.head)] == ["a", "c", "d"]
+    assert cache.size_bytes == 3 * kept.size_bytes
+
+
+def test_a_run_has_one_place_that_moves_on() -> None:
+    """A step's longer conversation takes the place of the one before, and is counted once."""
+    cache = Transcripts()
+    cache.keep("run", conversation(10))
+    longer = conversation(1000)
+    cache.keep("run", longer)
+    assert cache.size_bytes == longer.size_bytes
+
+
+def test_what_is_larger_than_the_bound_is_not_kept() -> None:
+    """One endless conversation does not fill the memory, nor keep the cache empty for ever."""
+    cache = Transcripts(max_bytes=500)
+    cache.keep("long", conversation(1000))
+    short = conversation(10)
+    cache.keep("short", short)
+    assert cache.find("short", short.head) is short
+    assert cache.size_bytes == short.size_bytes
