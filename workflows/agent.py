@@ -100,7 +100,7 @@ class AgentWorkflow:
             if limit := over_limit(state):
                 return state.result(*limit)
             self._show("asking Claude")
-            reply = await ask_claude(state)
+            reply = await ask_claude(state, self._heed_cancel)
             state.replied(reply)
             self._heed_cancel()
             if ending := ending_of(reply):

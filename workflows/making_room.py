@@ -1,6 +1,6 @@
 """Claude's next reply, with room made for it where the context window is too full."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, count
 
 from temporalio.exceptions import ActivityError
@@ -16,10 +16,10 @@ _NO_SUMMARY = frozenset({"no_summary", "context_exceeded", "claude"})
 """Ways in which Claude was asked for a summary in vain: the step may still do without."""
 
 
-async def ask_claude(state: RunState) -> m.ClaudeReply:
+async def ask_claude(state: RunState, heed_cancel: Callable[[], None]) -> m.ClaudeReply:
     """Ask Claude for the next reply; where its window is too full, for a summary, then once more.
 
-    Raises `ActivityError` when the step cannot be done.
+    Raises `ActivityError` when the step cannot be done, and what `heed_cancel` raises.
     """
     ids, compact = _step_ids(state), when_to_compact(state)
     try:
@@ -28,19 +28,21 @@ async def ask_claude(state: RunState) -> m.ClaudeReply:
         kind = kind_of(error)
         if compact == "never" or kind not in _TOO_FULL:
             raise
-        if not await _sum_up(state) and kind == "context_exceeded":
+        if not await _sum_up(state, heed_cancel) and kind == "context_exceeded":
             raise
         state.gave_up(gave_up(error))
     else:
-        if compact == "never" or not overflowed(reply) or not await _sum_up(state):
+        if compact == "never" or not overflowed(reply) or not await _sum_up(state, heed_cancel):
             return reply
         state.spent(reply)
+    heed_cancel()
     # What was asked before was asked of a longer conversation: it has a position of its own.
     return await scheduling.ask_claude(state, ids, "never")
 
 
-async def _sum_up(state: RunState) -> bool:
+async def _sum_up(state: RunState, heed_cancel: Callable[[], None]) -> bool:
     """Ask Claude for a summary in place of the conversation so far; False: it made none."""
+    heed_cancel()
     ids = (f"{state.steps + 1}.c{number}" for number in count(1))
     try:
         reply = await scheduling.ask_claude(state, ids, "now")

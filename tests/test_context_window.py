@@ -1,0 +1,339 @@
+"""Near the model's limit a run does not die: it goes on from a summary, or ends and says why."""
+
+import base64
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from agent_runs import Bench, Run, app_of, says, uses
+
+from onward import Limits, context_window, tool
+from onward.agents import ContextPolicy
+from onward.messages import RunStatus
+from onward.testing import wait_until
+from onward.testing.messages_api import Asked, ErrorDetail, Fault, Script, ScriptedAPI, Step
+from onward.tools import Tool
+from onward.wording import how_full
+
+pytestmark = pytest.mark.replay
+FULL = {"input_tokens": 900_000}
+"""Usage of a reply after which a window of a million tokens is nearly full."""
+ANY_LENGTH = Limits(max_tokens=10**9)
+LOOK = uses(("screenshot", {}))
+LIKE_PIXELS = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01"
+
+
+class Noted:
+    """A tool with an effect that is counted, and says more than a small window holds."""
+
+    def __init__(self, size: int = 100) -> None:
+        self.notes = list[str]()
+
+        @tool(effect="keyed")
+        async def note(text: str) -> str:
+            """Write a note."""
+            self.notes.append(text)
+            return f"{text} " * (size // len(text))
+
+        self.tool = note
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def small(bench: Bench) -> AsyncGenerator[Bench]:
+    """A bench whose API takes prompts of 4,000 tokens and bodies of 100 KB."""
+    async with ScriptedAPI({}, window=4_000, max_body_bytes=100_000) as api:
+        bench.api = api
+        yield bench
+
+
+def note(text: str, **fields: Any) -> Step:
+    """A step in which Claude thinks, and asks for a note."""
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    call = {"type": "tool_use", "name": "note", "input": {"text": text}}
+    return Step(content=[thinking, call], **fields)
+
+
+def kinds(run: Run) -> list[str]:
+    """What each request was: `ask`, or `sum up`, or `after` where it began with a summary."""
+    bodies = [json.loads(entry.body) for entry in run.requests]
+    return ["sum up" if "compaction" in b else "after" if begins(b) else "ask" for b in bodies]
+
+
+def begins(body: dict[str, Any]) -> bool:
+    """The request begins with a summary."""
+    return bool(body["messages"][0]["role"] == "assistant")
+
+
+def statuses(run: Run) -> list[int | None]:
+    """How each request was answered."""
+    return [entry.status for entry in run.requests]
+
+
+def pictures(size: int) -> Tool[[], Any]:
+    """A tool that returns an image of this many bytes in base64."""
+    data = base64.b64encode(LIKE_PIXELS + bytes(size * 3 // 4)).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+
+    @tool(effect="read")
+    async def screenshot() -> list[dict[str, Any]]:
+        """Look at the screen."""
+        return [{"type": "image", "source": source}]
+
+    return screenshot
+
+
+def messages(run: Run, request: int) -> list[Any]:
+    """Messages of a request."""
+    found: list[Any] = json.loads(run.requests[request].body)["messages"]
+    return found
+
+
+async def test_a_run_goes_on_from_a_summary(bench: Bench) -> None:
+    """Nothing is asked in a nearly full window: a summary comes first, Claude's last reply stays.
+
+    What is summed up is exactly what was sent before, so thinking in that reply still counts.
+    """
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), note("c"), says()]
+    run = await bench.run(app_of(noted.tool, limits=ANY_LENGTH), *steps)
+    assert kinds(run) == ["ask", "ask", "sum up", "after", "after"]
+    assert messages(run, 2) == messages(run, 1)
+    reply, results = messages(run, 3)[1:]
+    assert [block["type"] for block in reply["content"]] == ["thinking", "tool_use"]
+    assert results["content"][0]["tool_use_id"] == reply["content"][1]["id"]
+    assert messages(run, 4)[:3] == messages(run, 3)
+    assert run.result is not None
+    assert (run.result.outcome, run.result.steps, noted.notes) == ("completed", 4, ["a", "b", "c"])
+    await run.replay()
+
+
+async def test_a_summary_costs_what_its_iteration_says(bench: Bench) -> None:
+    """Its tokens are in no top-level counter, and are counted all the same; it is no step."""
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), says()]
+    summary = {"iterations": [{"type": "compaction", "input_tokens": 700, "output_tokens": 11}]}
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        plain = await bench.start(*steps)
+        bench.api.scripts[plain.name] = Script(steps=steps, summary=Step(usage=summary))
+        spend = (await plain.ended()).spend
+    alone = sum(json.loads(entry.body).get("compaction") is None for entry in plain.requests)
+    assert (spend.requests, alone) == (4, 3)
+    assert spend.input_tokens > 900_000 + 700
+    assert spend.unpriced_requests == 0
+
+
+@pytest.mark.field("A19")
+async def test_a_prompt_that_is_too_long_is_asked_again_once_and_shorter(small: Bench) -> None:
+    """The API says no, Claude sums up, the second request fits: each is sent once."""
+    noted = Noted(6_000)
+    async with small.worker(app_of(noted.tool)):
+        run = await small.start(note("a"), note("b"), note("c"), says())
+        result = await run.handle.result()
+    assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c"])
+    assert kinds(run) == ["ask", "ask", "ask", "sum up", "after", "after", "sum up", "after"]
+    assert statuses(run) == [200, 200, 400, 200, 200, 400, 200, 200]
+    assert max(small.api.journal.identical_bodies(run.name).values()) == 1
+
+
+@pytest.mark.field("A19")
+@pytest.mark.parametrize(
+    "said",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000",
+    ],
+)
+@pytest.mark.parametrize(
+    ("context", "requests"),
+    [("compact", ["ask", "ask", "sum up", "after"]), ("stop", ["ask", "ask"])],
+)
+async def test_what_stays_too_long_ends_with_figures(
+    bench: Bench, said: str, context: ContextPolicy, requests: list[str]
+) -> None:
+    """Never asked twice alike, never for ever: the outcome names how many tokens are too many."""
+    noted = Noted()
+    error = ErrorDetail(type="invalid_request_error", message=said)
+    refused = says(faults=[Fault(status=400, error=error)], faults_forever=True)
+    run = await bench.run(app_of(noted.tool, context=context), note("a"), refused)
+    assert run.result is not None
+    assert (run.result.outcome, kinds(run)) == ("context_exceeded", requests)
+    assert said in run.result.detail
+    assert run.result.spend.requests == len(requests)
+
+
+@pytest.mark.field("A19")
+async def test_a_first_prompt_that_is_too_long_is_asked_once(small: Bench) -> None:
+    """There is nothing to sum up: one request, and the outcome with its figures."""
+    async with small.worker(app_of()):
+        run = await small.start(says(), prompt="word " * 5_000)
+        result = await run.handle.result()
+    assert (result.outcome, statuses(run)) == ("context_exceeded", [400])
+    assert "> 4000 maximum" in result.detail
+
+
+async def test_a_reply_cut_off_by_the_window_is_asked_for_again(bench: Bench) -> None:
+    """What a cut reply asks for never runs; after a summary the step is done, its cost counted."""
+    noted = Noted()
+    cut = note("cut", stop_reason="model_context_window_exceeded")
+    script = {"a": [note("a"), cut], "after": [note("b"), says()]}
+
+    def answer(asked: Asked) -> Step:
+        return script["after" if begins(asked.body) else "a"][asked.step - begins(asked.body)]
+
+    async with bench.worker(app_of(noted.tool)):
+        run = await bench.start()
+        bench.api.scripts[run.name] = answer
+        result = await run.ended()
+    assert (result.outcome, result.steps, noted.notes) == ("completed", 3, ["a", "b"])
+    assert kinds(run) == ["ask", "ask", "sum up", "after", "after"]
+    assert result.spend.requests == 5
+    await run.replay()
+
+
+@pytest.mark.parametrize("stop_reason", ["refusal", "max_tokens", "tool_use"])
+async def test_without_a_summary_a_step_is_done_as_long_as_it_fits(
+    bench: Bench, stop_reason: str
+) -> None:
+    """Claude may make none: the run goes on as it is, and asks again at the next step."""
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), note("c", usage=FULL), says()]
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        run = await bench.start(*steps)
+        summary = Step(content=[], stop_reason=stop_reason)
+        bench.api.scripts[run.name] = Script(steps=steps, summary=summary)
+        result = await run.ended()
+    assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c"])
+    assert kinds(run) == ["ask", "ask", "sum up", "ask", "sum up", "ask"]
+    assert result.spend.requests == 6
+
+
+async def test_a_model_that_cannot_sum_up_is_asked_as_ever(bench: Bench) -> None:
+    """The API refuses the feature: no retry, no failed run."""
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), says()]
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        run = await bench.start(*steps)
+        refused = Step(faults=[Fault(status=400)], faults_forever=True)
+        bench.api.scripts[run.name] = Script(steps=steps, summary=refused)
+        result = await run.ended()
+    assert (result.outcome, kinds(run)) == ("completed", ["ask", "ask", "sum up", "ask"])
+
+
+async def test_a_summary_is_a_reply_like_any_other(bench: Bench) -> None:
+    """Overloads and a cut are retried; Redis wiped after it, history tells it again, to the letter.
+
+    Also to a worker that never saw the conversation, and in a run that has continued as new.
+    """
+    bench.history_events = 14
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), note("c", delay_s=1), note("d"), says()]
+    faults = [Fault(status=529), Fault(cut=True, after_events=1)]
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        run = await bench.start(*steps)
+        bench.api.scripts[run.name] = Script(steps=steps, summary=Step(faults=faults))
+        await wait_until(lambda: "after" in kinds(run), 30, what="a request after the summary")
+        await bench.redis.flushall()  # pyright: ignore[reportUnknownMemberType]
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        result = await run.ended()
+    assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c", "d"])
+    assert kinds(run).count("sum up") == 3
+    assert messages(run, -1)[:3] == messages(run, 5)
+    assert (await run.handle.describe()).run_id != run.handle.first_execution_run_id
+
+
+async def test_a_summary_is_given_up_at_once_when_the_run_is_cancelled(bench: Bench) -> None:
+    """A long summary is no reason to wait for the end that somebody asked for."""
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), says()]
+    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+        run = await bench.start(*steps)
+        bench.api.scripts[run.name] = Script(steps=steps, summary=Step(delay_s=60))
+        await wait_until(lambda: "sum up" in kinds(run), 30, what="a request for a summary")
+        await run.handle.signal("cancel")
+        result = await run.ended()
+    assert (result.outcome, kinds(run)) == ("cancelled", ["ask", "ask", "sum up"])
+
+
+@pytest.mark.field("A20")
+async def test_images_that_pile_up_are_summed_up_in_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes end a request long before tokens do: the run goes on, and no body is refused for it.
+
+    Sizes are a thousandth of the API's and of a screenshot's, so that it is cheap.
+    """
+    monkeypatch.setattr(context_window, "FULL_BYTES", 24_000)
+    async with ScriptedAPI({}, max_body_bytes=32_000) as api:
+        bench.api = api
+        async with bench.worker(app_of(pictures(2_000)), max_cached_workflows=10):
+            run = await bench.start(*([LOOK] * 30), says())
+            result = await run.ended()
+    assert (result.outcome, result.steps) == ("completed", 31)
+    assert set(statuses(run)) == {200}
+    assert 2 <= kinds(run).count("sum up") <= 5
+
+
+@pytest.mark.field("A20")
+@pytest.mark.long
+async def test_thirty_screenshots_of_their_real_size(bench: Bench) -> None:
+    """1.5 MB of PNG in each of 30 steps, which is 60 MB on the wire, where 32 MB are taken."""
+    async with bench.worker(app_of(pictures(2_000_000)), max_cached_workflows=10):
+        run = await bench.start(*([LOOK] * 30), says())
+        result = await run.ended()
+    assert (result.outcome, set(statuses(run))) == ("completed", {200})
+    assert 2 <= kinds(run).count("sum up") <= 5
+
+
+@pytest.mark.field("A20")
+async def test_a_body_that_is_too_large_is_never_sent_again(small: Bench) -> None:
+    """A 413 leads to a summary of what was sent before, and to a smaller request."""
+    async with small.worker(app_of(pictures(40_000))):
+        run = await small.start(*([LOOK] * 4), says())
+        result = await run.handle.result()
+    assert result.outcome == "completed"
+    answers = [entry.status for entry in small.api.journal]
+    assert answers == [200, 200, 200, 413, 200, 200, 200]
+    assert [entry.body for entry in small.api.journal if entry.status == 413] == [""]
+
+
+async def test_old_results_are_cleared_before_anything_is_summed_up(bench: Bench) -> None:
+    """`clear`: the API leaves old results out; we still send all, and a summary only if need be."""
+    noted = Noted()
+    app = app_of(noted.tool, context="clear", limits=ANY_LENGTH)
+    run = await bench.run(app, note("a"), note("b", usage=FULL), says())
+    asked = json.loads(run.requests[0].body)
+    assert asked["context_management"] == {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    betas = [entry.headers.get("anthropic-beta") for entry in run.requests]
+    editing, on_demand = "context-management-2025-06-27", "compact-2026-09-04"
+    assert betas == [editing, editing, on_demand, f"{editing},{on_demand}"]
+    assert kinds(run) == ["ask", "ask", "sum up", "after"]
+
+
+async def test_the_api_may_compact_by_itself(bench: Bench) -> None:
+    """With settings that let it, its block is sent back where it stood, and a pause goes on."""
+    edit = {"type": "compact_20260112", "pause_after_compaction": True}
+    app = app_of(context="stop", settings={"context_management": {"edits": [edit]}})
+    block = {"type": "compaction", "content": "So far: nothing.", "encrypted_content": "eA=="}
+    run = await bench.run(app, Step(content=[block], stop_reason="compaction"), says())
+    assert messages(run, 1)[1] == {"role": "assistant", "content": [block]}
+    assert run.requests[0].headers["anthropic-beta"].endswith("compact-2026-01-12")
+    assert run.result is not None
+    assert run.result.outcome == "completed"
+
+
+async def test_status_says_how_full_the_window_is(bench: Bench) -> None:
+    """Tokens of the last request and its reply, the model's window, and bytes on the wire."""
+    noted = Noted()
+    used = {"input_tokens": 1_000, "cache_read_input_tokens": 400_000, "output_tokens": 99}
+    async with bench.worker(app_of(noted.tool)):
+        run = await bench.start(note("a", usage=used), says(delay_s=60))
+        await wait_until(lambda: len(run.requests) == 2, 30, what="the second request")
+        status = await run.handle.query("status", result_type=RunStatus)
+        await run.handle.signal("cancel")
+        await run.ended()
+    assert status.context is not None
+    assert (status.context.tokens, status.context.window) == (401_099, 1_000_000)
+    assert status.context.body_bytes == len(run.requests[0].body.encode())
+    assert how_full(status.context).startswith("401,099 of 1,000,000 tokens (40%), 0.0 MB of 32")
