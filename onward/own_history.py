@@ -60,23 +60,23 @@ class Told:
         """What the first `begin` left, or what the run was started with."""
 
     @property
+    def rebuilt(self) -> RunRecords:
+        """What the ledger should hold."""
+        return self._rebuilding.records
+
+    @property
     def records(self) -> dict[str, Restored]:
         """How steps and calls ended, by position."""
-        return self._rebuilding.records.ends
+        return self.rebuilt.ends
 
     @property
     def turns(self) -> dict[str, str]:
         """Frozen user turns, by step."""
-        return self._rebuilding.records.turns
-
-    @property
-    def unlike(self) -> list[str]:
-        """Steps whose reply answered another turn than can be rebuilt here."""
-        return self._rebuilding.unlike
+        return self.rebuilt.turns
 
     def added(self) -> Added:
         """Return what this workflow run added to the chain's records."""
-        return self._rebuilding.records.beyond(self._earlier)
+        return self.rebuilt.beyond(self._earlier)
 
     async def hear(self, event: HistoryEvent) -> None:
         """Take the next event."""

@@ -1,6 +1,6 @@
 """What a history tells of each step and call, made into the records that the ledger should hold."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onward import transcript
@@ -12,9 +12,7 @@ from onward.messages import (
     ClaudeReply,
     EffectClass,
     Opening,
-    PersonSaid,
     PreparedCall,
-    Prompt,
     ResolveInput,
     ResultOf,
     ToolInput,
@@ -46,8 +44,6 @@ class Rebuilding:
     def __init__(self, earlier: RunRecords, prompt: str = "") -> None:
         self.records = earlier.copy()
         self._prompt = prompt
-        self.unlike: list[str] = []
-        """Steps whose reply answered another turn than can be rebuilt here."""
 
     def begun(self, opening: Opening) -> None:
         """Take the beginning."""
@@ -57,10 +53,7 @@ class Rebuilding:
     def replied(self, given: ClaudeInput, reply: ClaudeReply) -> None:
         """Take a reply, and the results of the calls that were run with it."""
         adopted = Turn.model_validate_json(reply.turn) if reply.turn else None
-        additions = self._said(given.additions)
-        turn = adopted or transcript.build_turn(additions, self._results(additions))
-        if transcript.advance(given.head, given.step, turn, reply.message) != reply.head:
-            self.unlike.append(given.step)
+        turn = adopted or self._turn(given.additions)
         self.records.turns[given.step] = turn.model_dump_json()
         self.records.ends[given.step] = Restored(
             st="done", fp=given.head.digest, cls="read", result=reply.record()
@@ -83,21 +76,15 @@ class Rebuilding:
         self.records.ends.pop(asked.call, None)
         self._free(asked.business)
 
-    def _said(self, additions: Iterable[Addition]) -> list[Addition]:
-        """Put the prompt's words where a step only names it."""
-        return [
-            PersonSaid(id=item.id, text=self._prompt) if isinstance(item, Prompt) else item
-            for item in additions
-        ]
-
-    def _results(self, additions: Iterable[Addition]) -> dict[str, CallResult]:
+    def _turn(self, additions: Sequence[Addition]) -> Turn:
         named = [item.call for item in additions if isinstance(item, ResultOf)]
         ends = {call: self.records.ends[call] for call in named if call in self.records.ends}
-        return {
+        results = {
             call: CallResult.model_validate_json(end.result)
             for call, end in ends.items()
             if end.result is not None
         }
+        return transcript.build_turn(additions, results, self._prompt)
 
     def _keep(self, asked: Asked, record: Restored) -> None:
         ends = self.records.ends

@@ -12,9 +12,11 @@ from typing import Any
 
 from temporalio.converter import DataConverter
 
-from onward import segments
-from onward.errors import PayloadError
+from onward import segments, transcript
+from onward.errors import HistoryGap, LedgerGap, PayloadError
+from onward.messages import ClaudeReply, Head, Opening
 from onward.records import Restored
+from onward.transcript import BEGINNING, Conversation, Turn
 
 _VERSION = 1
 
@@ -36,6 +38,20 @@ class RunRecords:
             self.ends.pop(position, None)
         self.ends.update(added.ends)
         self.turns.update(added.turns)
+
+    def conversation(self, head: Head) -> Conversation:
+        """Rebuild the conversation up to `head`. Raises `HistoryGap` where these do not tell it."""
+        beginning = self.ends.get(BEGINNING)
+        if beginning is None or beginning.result is None:
+            raise _gap("found no beginning of the run")
+        frozen = Opening.model_validate_json(beginning.result).frozen
+        turns = {step: Turn.model_validate_json(text) for step, text in self.turns.items()}
+        ends = {step: self.ends[step].result for step in turns if step in self.ends}
+        replies = {step: ClaudeReply.model_validate_json(end) for step, end in ends.items() if end}
+        try:
+            return transcript.conversation(head, frozen, replies, turns)
+        except LedgerGap as gap:
+            raise _gap(str(gap)) from gap
 
     def beyond(self, earlier: "RunRecords") -> "Added":
         """Return what makes these of earlier ones."""
@@ -92,6 +108,14 @@ def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
 
 def _sparse(end: Restored) -> dict[str, Any]:
     return {name: value for name, value in asdict(end).items() if value not in {None, ""}}
+
+
+def _gap(found: str) -> HistoryGap:
+    return HistoryGap(
+        f"the run's own history does not tell its whole conversation: {found}. The run waits. If a "
+        "newer Onward wrote the history, start a worker of that one; if Temporal or the payload "
+        "folder was restored from a backup, restore both from the same time; or cancel the run"
+    )
 
 
 def _unreadable(found: str) -> PayloadError:

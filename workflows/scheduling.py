@@ -197,7 +197,7 @@ async def refill(state: RunState) -> None:
     """Rebuild the run's records in Redis from its own history, and take a new witness."""
     if state.opening is None or state.witness is None:
         return
-    given = m.RefillInput(run=run_ref(state), witness=state.witness)
+    given = m.RefillInput(run=run_ref(state), witness=state.witness, head=state.head)
     takeover_s = state.opening.takeover_s
     refilled = await _activity(
         state,

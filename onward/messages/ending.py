@@ -3,7 +3,7 @@
 from typing import Literal
 
 from onward.messages.base import Outcome, Wire
-from onward.messages.identity import RunRef, Witness
+from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.people import Waiting
 from onward.messages.request import Limits, Workspace
 from onward.messages.spend import Spend
@@ -15,6 +15,8 @@ class RefillInput(Wire):
 
     run: RunRef
     witness: Witness
+    head: Head | None = None
+    """The end of the conversation that must come out whole; None: of a worker of before 0.3."""
 
 
 class Refilled(Wire):
