@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from activities.lease import Lease
 from activities.pulse import Pulse
 from activities.services import Services
-from activities.tools import CallAttempt
+from activities.tools import CallAttempt, pass_return
 from onward.messages import CallResult, ClaudeInput, ClaudeReply, PreparedCall
 
 _LONGEST_S = 300.0
@@ -33,6 +33,8 @@ async def with_results(
     pulse.doing = ", ".join(f"{call.call} {call.tool}" for call in calls)
     reads = {index: asyncio.create_task(_read(services, given, reply, index)) for index in chosen}
     await _all_ended(reads.values())
+    if reads:
+        pass_return()
     results = [reads[i].result() if i in reads else None for i in range(len(reply.calls))]
     return reply.model_copy(update={"results": tuple(results)}) if any(results) else reply
 

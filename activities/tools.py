@@ -65,10 +65,15 @@ class ToolActivity:
             pulse.details = _last_said()  # each beat takes the place of the one before
             with translated():
                 result = await CallAttempt(self._services, name, given, lease, pulse).result()
-        failpoint("f11")
-        # Nothing of ours runs after the return: by now the SDK has sent the result.
-        asyncio.get_running_loop().call_later(0.2, failpoint, "f12")
+        pass_return()
         return result
+
+
+def pass_return() -> None:
+    """Pass the failpoints around the return of a call's result to Temporal."""
+    failpoint("f11")
+    # Nothing of ours runs after the return: by then the SDK has sent the result.
+    asyncio.get_running_loop().call_later(0.2, failpoint, "f12")
 
 
 class CallAttempt:

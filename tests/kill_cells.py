@@ -5,6 +5,7 @@ from typing import Literal, Self, get_args
 
 from onward.failpoints import POINTS
 from onward.messages import EffectClass
+from onward.names import CALL_CLAUDE
 
 Action = Literal["kill", "pause", "raise"]
 Told = Literal["done", "failed", "in_doubt"]
@@ -51,6 +52,11 @@ class Cell:
     def tool(self) -> str:
         """The tool of `crash_app.py` that is called."""
         return TOOLS[self.effect]
+
+    @property
+    def activity(self) -> str:
+        """The activity that is struck: a read is part of the step that asks for it."""
+        return CALL_CLAUDE if self.effect == "read" else self.tool
 
     @property
     def holds_lock(self) -> bool:

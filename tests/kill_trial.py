@@ -131,7 +131,7 @@ async def _outlive(
             await run.ended()
         await asyncio.sleep(chance.uniform(0, 0.2))
         zombie.resume()
-        await zombie.logged(kill_victim.settled(trial.cell.tool), stage.deadline_s)
+        await zombie.logged(kill_victim.settled(trial.cell.activity), stage.deadline_s)
         await run.ended()
 
 

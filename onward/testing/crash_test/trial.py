@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import psutil
 
 from onward.managed_process import ProcessFailed, wait_until
+from onward.names import CALL_CLAUDE
 from onward.testing.crash_test import recording
 from onward.testing.crash_test.faults import Fault
 from onward.testing.crash_test.recording import Recording
@@ -121,5 +122,7 @@ async def _zombie_wakes(
 
 def _is_done(place: Workplace, zombie: WarmWorker) -> bool:
     """Its attempt is over, and so is the tool: a sync one goes on when its attempt is cancelled."""
-    attempt_over = settled(place.subject.tool.name) in zombie.output()
+    tool = place.subject.tool
+    # A read is part of the step that asks for it.
+    attempt_over = settled(CALL_CLAUDE if tool.effect == "read" else tool.name) in zombie.output()
     return attempt_over and recording.idle(place.recording("first"))
