@@ -168,9 +168,10 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def _flat(run: dict[str, Any]) -> dict[str, Any]:
-    bare = {f"{name} of the bare client": of for name, of in (run["bare_client"] or {}).items()}
+    bare: dict[str, Any] = run["bare_client"] or {}
     rows = {name: value for name, value in run.items() if name not in ("bare_client", "died")}
-    return {name.replace("_", " "): value for name, value in (rows | bare).items()}
+    rows |= {f"{name} of the bare client": value for name, value in bare.items()}
+    return {name.replace("_", " "): value for name, value in rows.items()}
 
 
 def _shown(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self, get_args
 Tool = Literal["look", "book"]
 """`look` reads; `book` has an effect. Only Onward treats them differently."""
 TOOLS: tuple[Tool, ...] = get_args(Tool)
+_TOOL_NAMED: dict[str, Tool] = {tool: tool for tool in TOOLS}
 
 MODEL = "claude-sonnet-5-5"
 SYSTEM = "You go through the pages of a book, one page after the other."
@@ -44,11 +45,11 @@ class Work:
     def found_in(cls, text: str) -> Self:
         """Read the marker. Raises ValueError where there is none."""
         found = _MARKER.search(text)
-        if found is None or found["tool"] not in TOOLS:
+        tool = _TOOL_NAMED.get(found["tool"]) if found else None
+        if found is None or tool is None:
             raise ValueError(
                 f"found no work in {text[:200]!r}; expected [work:NAME:STEPS:TOOL:BYTES]"
             )
-        (tool,) = (tool for tool in TOOLS if tool == found["tool"])
         return cls(found["name"], int(found["steps"]), tool, int(found["bytes"]))
 
 

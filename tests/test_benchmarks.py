@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from benchmarks import contenders, document, long_run, peers, throughput
 from benchmarks.bed import Bed, Seen, bed
 from benchmarks.chain import chain_bytes
-from benchmarks.contenders import BARE, USUAL, OnTemporal
+from benchmarks.contenders import BARE, USUAL
 from benchmarks.lean_api import Progress, Turns
 from benchmarks.work import page
 from onward.errors import UsageError
@@ -73,7 +74,7 @@ async def test_a_contender_that_cannot_go_on_is_told_dead(
 
 async def test_a_peer_that_is_not_installed_is_named(servers: Bed) -> None:
     """Whoever lacks the optional packages is told how to get them, or to leave them out."""
-    missing = OnTemporal("x", "X", "x", *(lambda *_: None,) * 2, needs="no_such_package")
+    missing = replace(USUAL, name="x", needs="no_such_package")
     with pytest.raises(UsageError, match=r"make peers.*--without x"):
         async with missing.ready(servers):
             pass
