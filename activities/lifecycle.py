@@ -71,7 +71,7 @@ class LifecycleActivities:
             price_known=price_known(request.model or agent.model),
             search_attributes=self._services.search_attributes,
             shows_waiting=self._services.search_attributes,
-            compacts=agent.context != "stop",
+            compacts=agent.compacts(request.model),
             history_events=self._services.history_events,
         )
 

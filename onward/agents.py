@@ -52,9 +52,9 @@ class Agent:
     """Output tokens of one reply."""
     context: ContextPolicy = "compact"
     """How room is made where the model's context window, or the 32 MB that a request may have, is
-    nearly full. `compact`: Claude sums up the conversation, and goes on from that. `clear`: the API
-    also leaves old tool results out of what Claude reads, earlier and again and again. `stop`: not
-    at all, the run ends with outcome `context_exceeded`."""
+    nearly full. `compact`: Claude sums up the conversation, and goes on from that. `clear`: before
+    it comes to that, the API leaves old tool results out of what Claude reads. `stop`: not at all.
+    Where no room can be made, the run ends with outcome `context_exceeded`."""
     needs_workspace: bool = False
     """Its tools work in a folder: a run without one is refused at its beginning."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -82,6 +82,14 @@ class Agent:
     def effects(self) -> dict[str, EffectClass]:
         """Effect class by name of what Claude may call."""
         return {tool.name: tool.effect for tool in self.offered}
+
+    def compacts(self, model: str | None = None) -> bool:
+        """Say whether Claude is asked for a summary where its window is nearly full.
+
+        `model`: instead of the agent's own. One that is not known is asked; it may refuse.
+        """
+        known = capacity(model or self.model)
+        return self.context != "stop" and (known is None or known.sums_up)
 
     def tool(self, name: str) -> Tool[..., Any] | None:
         """Find what Claude may call by name; None if there is none of that name (any more)."""

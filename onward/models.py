@@ -1,4 +1,4 @@
-"""What a model takes and gives at most. One that is not in the table is unknown, never guessed."""
+"""What a model takes, gives and can. One that is not in the table is unknown, never guessed."""
 
 import re
 from dataclasses import dataclass
@@ -8,16 +8,18 @@ _DATED = re.compile(r"-\d{8}$")
 
 @dataclass(frozen=True)
 class Capacity:
-    """Sizes of one model, in tokens (claude-api.md, section 3)."""
+    """What one model can; sizes in tokens."""
 
     context_window: int
     """Of a whole request with its reply."""
     max_output: int
     """Of one reply."""
+    sums_up: bool
+    """The API takes a request for a summary in place of a reply."""
 
 
-_LARGE = Capacity(context_window=1_000_000, max_output=128_000)
-_SMALL = Capacity(context_window=200_000, max_output=64_000)
+_LARGE = Capacity(context_window=1_000_000, max_output=128_000, sums_up=True)
+_SMALL = Capacity(context_window=200_000, max_output=64_000, sums_up=False)
 
 _CAPACITIES = {
     **dict.fromkeys(("claude-fable-5-2", "claude-fable-5-1", "claude-fable-5"), _LARGE),
@@ -31,5 +33,5 @@ _CAPACITIES = {
 
 
 def capacity(model: str) -> Capacity | None:
-    """Find the sizes of a model by its id, with or without a date; None: not known."""
+    """Find what a model can by its id, with or without a date; None: not known."""
     return _CAPACITIES.get(_DATED.sub("", model))

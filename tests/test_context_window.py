@@ -295,7 +295,6 @@ async def test_a_body_that_is_too_large_is_never_sent_again(small: Bench) -> Non
     assert result.outcome == "completed"
     answers = [entry.status for entry in small.api.journal]
     assert answers == [200, 200, 200, 413, 200, 200, 200]
-    assert [entry.body for entry in small.api.journal if entry.status == 413] == [""]
 
 
 async def test_old_results_are_cleared_before_anything_is_summed_up(bench: Bench) -> None:
