@@ -1,4 +1,4 @@
-"""Twelve points x six classes x kill, pause, raise: each cell is struck once.
+"""Twelve points x six classes x kill, pause, raise: each cell is struck once, a point at a time.
 
 `kill_trial.py` is one trial, `kill_matrix_long.py` the run that strikes every cell often.
 """
@@ -18,9 +18,6 @@ from onward.local_services import TemporalServer
 from onward.testing import PaymentsProcess
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
-
-_BESIDE = 12
-"""Trials at once: most of one is waiting, and more would starve each other on two cores."""
 
 
 @pytest.fixture
@@ -53,16 +50,7 @@ async def test_no_fault_repeats_or_loses_an_effect(stage: Stage, point: str) -> 
     between claim and record, the call is in doubt, and it happened at most once.
     """
     trials = [Trial(cell, random.getrandbits(32)) for cell in Cell.all() if cell.point == point]
-    ends = await _beside(stage, trials)
+    found = await asyncio.gather(*(trial.problems(stage) for trial in trials))
+    ends = dict(zip(trials, found, strict=True))
     wrong = {str(trial): problems for trial, problems in ends.items() if problems}
     assert not wrong, f"one alone: tests/kill_matrix_long.py --cells CELL --seed SEED\n{wrong}"
-
-
-async def _beside(stage: Stage, trials: list[Trial]) -> dict[Trial, list[str]]:
-    places = asyncio.Semaphore(_BESIDE)
-
-    async def end(trial: Trial) -> list[str]:
-        async with places:
-            return await trial.problems(stage)
-
-    return dict(zip(trials, await asyncio.gather(*map(end, trials)), strict=True))
