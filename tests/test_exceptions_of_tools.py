@@ -1,18 +1,21 @@
 """What an exception from a tool means: one test for each row of the table and each class."""
 
+import asyncio
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 import pytest
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, app_of, says, uses
 from test_field_conversation import results_in
 
 from activities import tools
 from onward import NotSent, Rejected, ToolContext, tool
 from onward.messages import EffectClass
 
-EFFECTS: list[EffectClass] = ["read", "keyed", "at_most_once"]
+MAY_CHANGE: list[EffectClass] = ["keyed", "at_most_once"]
 
 
 def status(code: int) -> Exception:
@@ -36,98 +39,88 @@ UNKNOWN = [
 ]
 
 
-class Attempts:
-    """A tool that raises some errors first, and what it was called with."""
+@dataclass(frozen=True)
+class Called:
+    """What became of one call, whose tool raised these errors first."""
 
-    def __init__(self, effect: EffectClass, *errors: Exception) -> None:
-        self.keys: list[str] = []
-        self._errors = list(errors)
-
-        @tool(effect=effect)
-        async def act(ctx: ToolContext) -> str:
-            """Act."""
-            self.keys.append(ctx.idempotency_key)
-            if self._errors:
-                raise self._errors.pop(0)
-            return "acted"
-
-        self.tool = act
+    errors: tuple[Exception, ...]
+    keys: tuple[str, ...]
+    """Of each attempt, its idempotency key."""
+    told: Mapping[str, Any]
+    """Claude's tool result."""
+    in_doubt: tuple[str, ...]
 
 
-async def _run(bench: Bench, attempts: Attempts) -> tuple[Run, dict[str, Any]]:
-    run = await bench.run(app_of(attempts.tool), uses(("act", {})), says())
-    return run, results_in(run)[0]
+async def _called(bench: Bench, effect: EffectClass, *rows: Sequence[Exception]) -> list[Called]:
+    """Call a tool of this class once for each row, in runs beside each other."""
+    errors = {str(row): list(raised) for row, raised in enumerate(rows)}
+    keys: dict[str, list[str]] = {row: [] for row in errors}
+
+    @tool(effect=effect)
+    async def act(row: str, ctx: ToolContext) -> str:
+        """Act."""
+        keys[row].append(ctx.idempotency_key)
+        if errors[row]:
+            raise errors[row].pop(0)
+        return "acted"
+
+    async with bench.worker(app_of(act)):
+        runs = [await bench.start(uses(("act", {"row": row})), says()) for row in errors]
+        ends = await asyncio.gather(*(run.ended() for run in runs))
+    return [
+        Called(tuple(raised), tuple(keys[row]), results_in(run)[0], end.in_doubt)
+        for row, raised, run, end in zip(errors, rows, runs, ends, strict=True)
+    ]
 
 
-@pytest.mark.parametrize("error", [*REJECTED, *NOT_SENT, *UNKNOWN], ids=repr)
-async def test_in_a_read_tool_every_exception_goes_to_claude(
-    bench: Bench, error: Exception
-) -> None:
+async def _each(bench: Bench, effect: EffectClass, errors: list[Exception]) -> list[Called]:
+    """Call a tool once for each error that it may raise."""
+    return await _called(bench, effect, *([error] for error in errors))
+
+
+async def test_in_a_read_tool_every_exception_goes_to_claude(bench: Bench) -> None:
     """A tool that only reads is asked once; Claude hears what went wrong."""
-    attempts = Attempts("read", error)
-    _, told = await _run(bench, attempts)
-    assert told["is_error"]
-    assert len(attempts.keys) == 1
+    for call in await _each(bench, "read", [*REJECTED, *NOT_SENT, *UNKNOWN]):
+        assert call.told["is_error"], call
+        assert len(call.keys) == 1, call
 
 
-@pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
-@pytest.mark.parametrize("error", REJECTED, ids=repr)
-async def test_a_rejection_goes_to_claude(
-    bench: Bench, error: Exception, effect: EffectClass
-) -> None:
+@pytest.mark.parametrize("effect", MAY_CHANGE)
+async def test_a_rejection_goes_to_claude(bench: Bench, effect: EffectClass) -> None:
     """The request certainly did nothing: an error result, no second try, no doubt."""
-    attempts = Attempts(effect, error)
-    run, told = await _run(bench, attempts)
-    assert told["is_error"]
-    assert "OUTCOME UNKNOWN" not in told["content"]
-    assert run.result is not None
-    assert (len(attempts.keys), run.result.in_doubt) == (1, ())
+    for call in await _each(bench, effect, REJECTED):
+        assert call.told["is_error"], call
+        assert "OUTCOME UNKNOWN" not in call.told["content"], call
+        assert (len(call.keys), call.in_doubt) == (1, ()), call
 
 
-@pytest.mark.parametrize("effect", ["keyed", "at_most_once"])
-@pytest.mark.parametrize("error", NOT_SENT, ids=repr)
-async def test_what_was_not_sent_is_sent_again(
-    bench: Bench, error: Exception, effect: EffectClass
-) -> None:
+@pytest.mark.parametrize("effect", MAY_CHANGE)
+async def test_what_was_not_sent_is_sent_again(bench: Bench, effect: EffectClass) -> None:
     """Nothing left the process: tried again with the same key, also where it must not repeat."""
-    attempts = Attempts(effect, error)
-    run, told = await _run(bench, attempts)
-    assert told["content"] == "acted"
-    assert run.result is not None
-    assert (len(attempts.keys), len(set(attempts.keys)), run.result.in_doubt) == (2, 1, ())
+    for call in await _each(bench, effect, NOT_SENT):
+        assert call.told["content"] == "acted", call
+        assert (len(call.keys), len(set(call.keys)), call.in_doubt) == (2, 1, ()), call
 
 
-@pytest.mark.parametrize("error", UNKNOWN, ids=repr)
-async def test_an_unknown_end_of_a_keyed_call_is_asked_again(
-    bench: Bench, error: Exception
-) -> None:
+async def test_an_unknown_end_of_a_keyed_call_is_asked_again(bench: Bench) -> None:
     """The same key goes out again: the other side knows whether it happened."""
-    attempts = Attempts("keyed", error)
-    run, told = await _run(bench, attempts)
-    assert told["content"] == "acted"
-    assert run.result is not None
-    assert (len(attempts.keys), len(set(attempts.keys)), run.result.in_doubt) == (2, 1, ())
+    for call in await _each(bench, "keyed", UNKNOWN):
+        assert call.told["content"] == "acted", call
+        assert (len(call.keys), len(set(call.keys)), call.in_doubt) == (2, 1, ()), call
 
 
-@pytest.mark.parametrize("error", UNKNOWN, ids=repr)
-async def test_an_unknown_end_of_an_at_most_once_call_is_in_doubt(
-    bench: Bench, error: Exception
-) -> None:
+async def test_an_unknown_end_of_an_at_most_once_call_is_in_doubt(bench: Bench) -> None:
     """It may have happened, so it is never tried again, and Claude is told so."""
-    attempts = Attempts("at_most_once", error)
-    run, told = await _run(bench, attempts)
-    assert "OUTCOME UNKNOWN" in told["content"]
-    assert run.result is not None
-    assert (len(attempts.keys), run.result.in_doubt) == (1, ("1.1",))
+    for call in await _each(bench, "at_most_once", UNKNOWN):
+        assert "OUTCOME UNKNOWN" in call.told["content"], call
+        assert (len(call.keys), call.in_doubt) == (1, ("1.1",)), call
 
 
 async def test_a_rejection_after_a_request_that_may_still_land_is_in_doubt(bench: Bench) -> None:
     """Told "refused" while an earlier request may still land would be a lie (ledger.md, 0.5)."""
-    attempts = Attempts("keyed", httpx2.ReadTimeout("late"), status(400))
-    run, told = await _run(bench, attempts)
-    assert "OUTCOME UNKNOWN" in told["content"]
-    assert run.result is not None
-    assert run.result.in_doubt == ("1.1",)
+    (call,) = await _called(bench, "keyed", [httpx2.ReadTimeout("late"), status(400)])
+    assert "OUTCOME UNKNOWN" in call.told["content"]
+    assert call.in_doubt == ("1.1",)
 
 
 async def test_what_can_never_be_sent_ends_as_an_error(
@@ -135,22 +128,17 @@ async def test_what_can_never_be_sent_ends_as_an_error(
 ) -> None:
     """Nothing is retried for ever: after its tries the call failed, and nothing is in doubt."""
     monkeypatch.setattr(tools, "_MOST_REQUESTS", 2)
-    attempts = Attempts("at_most_once", *[NotSent("no route")] * 9)
-    run, told = await _run(bench, attempts)
-    assert (len(attempts.keys), told["is_error"]) == (2, True)
-    assert "2 tries; the last said: no route" in told["content"]
-    assert run.result is not None
-    assert run.result.in_doubt == ()
+    (call,) = await _called(bench, "at_most_once", [NotSent("no route")] * 9)
+    assert (len(call.keys), call.told["is_error"], call.in_doubt) == (2, True, ())
+    assert "2 tries; the last said: no route" in call.told["content"]
 
 
 async def test_time_alone_leaves_no_doubt(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that slept past the ten minutes still asks a few times with the same key."""
     monkeypatch.setattr(tools, "_LONGEST_MS", 0)
-    attempts = Attempts("keyed", httpx2.ReadTimeout("late"), httpx2.ReadTimeout("late"))
-    run, told = await _run(bench, attempts)
-    assert told["content"] == "acted"
-    assert run.result is not None
-    assert (len(attempts.keys), run.result.in_doubt) == (3, ())
+    (call,) = await _called(bench, "keyed", [httpx2.ReadTimeout("late")] * 2)
+    assert call.told["content"] == "acted"
+    assert (len(call.keys), call.in_doubt) == (3, ())
 
 
 async def test_a_result_that_cannot_be_written_down_is_still_done(
@@ -173,7 +161,7 @@ async def test_a_result_that_cannot_be_written_down_is_still_done(
     assert "The call is done" in results_in(run)[0]["content"]
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("effect", ["read", *MAY_CHANGE])
 async def test_a_tool_that_never_ends_is_timed_out(bench: Bench, effect: EffectClass) -> None:
     """`timeout_s` ends the wait; what it means is the class's: an error, another try, a doubt."""
     began: list[bool] = []
@@ -194,13 +182,20 @@ async def test_a_tool_that_never_ends_is_timed_out(bench: Bench, effect: EffectC
 
 async def test_after_a_doubt_no_later_effect_of_the_reply_runs(bench: Bench) -> None:
     """What follows a call in doubt may depend on it: it waits for the model's next word."""
-    attempts = Attempts("at_most_once", ValueError("unknown"))
-    step = uses(("act", {}), ("act", {}))
-    run = await bench.run(app_of(attempts.tool), step, says())
+    began: list[str] = []
+
+    @tool
+    async def act(what: str) -> str:
+        """Act."""
+        began.append(what)
+        raise ValueError("unknown")
+
+    step = uses(("act", {"what": "first"}), ("act", {"what": "second"}))
+    run = await bench.run(app_of(act), step, says())
     first, second = results_in(run)
     assert "OUTCOME UNKNOWN" in first["content"]
     assert "not run" in second["content"]
-    assert len(attempts.keys) == 1
+    assert began == ["first"]
 
 
 async def test_a_key_that_may_be_forgotten_is_not_used_again(
