@@ -14,7 +14,8 @@ from temporalio.exceptions import ApplicationError
 from activities.lease import Lease
 from activities.pulse import Pulse
 from activities.services import Services
-from activities.tools import CallAttempt, pass_return
+from activities.tools import CallAttempt
+from onward.failpoints import pass_return
 from onward.messages import CallResult, ClaudeInput, ClaudeReply, PreparedCall
 
 _LONGEST_S = 300.0
@@ -57,7 +58,7 @@ async def _read(
     try:
         async with Lease(given.takeover_s) as lease:
             told = given.tool_input(reply, index)
-            return await CallAttempt(services, call.tool, told, lease).result()
+            return await CallAttempt(services, call.tool, told, lease, reply=reply).result()
     except asyncio.CancelledError:
         return None
     except Exception as error:  # noqa: BLE001  (whatever it is, the call's own activity says it)

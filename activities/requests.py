@@ -74,7 +74,8 @@ class StepRequests:
         await self._write()
         message = await claude.ask(anthropic, request, self._progress)
         self._update(whole=True)
-        await self._settle()
+        # What it used is written; that it is whole, the reply's own record says.
+        await asyncio.gather(*self._writes)
         return message
 
     async def failed(self, posture: Posture, limit: int) -> Exception:

@@ -27,9 +27,9 @@ from activities.services import Services, reset_lineage
 from activities.verifying import NotVerified, Verifier
 from onward import json_text
 from onward.errors import LedgerGap, PayloadError
-from onward.failpoints import failpoint
+from onward.failpoints import failpoint, pass_return
 from onward.ledger import Claim, Verdict
-from onward.messages import CallResult, ToolInput
+from onward.messages import CallResult, ClaudeReply, ToolInput
 from onward.tools import Tool, ToolContext, error_content, meaning, show
 from onward.tools.read_result import read_result
 from onward.tools.running import run_apart
@@ -64,20 +64,17 @@ class ToolActivity:
         async with Pulse(given.takeover_s) as pulse, Lease(given.takeover_s) as lease:
             pulse.details = _last_said()  # each beat takes the place of the one before
             with translated():
-                result = await CallAttempt(self._services, name, given, lease, pulse).result()
+                attempt = CallAttempt(self._services, name, given, lease, pulse=pulse)
+                result = await attempt.result()
         pass_return()
         return result
 
 
-def pass_return() -> None:
-    """Pass the failpoints around the return of a call's result to Temporal."""
-    failpoint("f11")
-    # Nothing of ours runs after the return: by then the SDK has sent the result.
-    asyncio.get_running_loop().call_later(0.2, failpoint, "f12")
-
-
 class CallAttempt:
-    """One attempt at one call of the tool `name`; of a read inside a step, without a pulse."""
+    """One attempt at one call of the tool `name`.
+
+    A read inside a step has no pulse of its own, and the reply that asks for it at hand.
+    """
 
     def __init__(
         self,
@@ -85,9 +82,11 @@ class CallAttempt:
         name: str,
         given: ToolInput,
         lease: Lease,
+        *,
         pulse: Pulse | None = None,
+        reply: ClaudeReply | None = None,
     ) -> None:
-        self._given, self._lease, self._pulse = given, lease, pulse
+        self._given, self._lease, self._pulse, self._reply = given, lease, pulse, reply
         self._began = time.monotonic()
         self._ledger = services.ledger(given.run)
         self._converter = services.temporal.data_converter
@@ -135,7 +134,7 @@ class CallAttempt:
     async def _fields(self) -> dict[str, Any]:
         """Read the call's input from the reply that asks for it. Raises `LedgerGap`."""
         given = self._given
-        reply = reply_of(await self._ledger.records(given.step), given.step)
+        reply = self._reply or reply_of(await self._ledger.records(given.step), given.step)
         found = {index: call.fingerprint for index, call in enumerate(reply.calls)}
         if found.get(given.index) != given.fingerprint:
             # Another branch's reply, after a wipe: its input under this call's key would be fired.

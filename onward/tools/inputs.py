@@ -1,9 +1,11 @@
 """From a function's signature to what Claude must send, and from what it sent to typed values."""
 
+import functools
 import inspect
+import json
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import pydantic
 
@@ -60,24 +62,35 @@ def refuse_signature(function: Callable[..., Any]) -> None:
 
 def check(given: object, schema: Mapping[str, Any]) -> str | None:
     """Say to Claude why an input does not fit a tool's frozen schema; None if it does."""
-    # Imported here: it costs a tenth of a second, and only the worker checks inputs.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-
     try:
-        Draft202012Validator.check_schema(schema)
-        validator = cast("Any", Draft202012Validator(schema))  # its stubs know no plain JSON type
-        errors = list(validator.iter_errors(given))
+        validator = _validator(json.dumps(schema))
+        errors = list(validator.iter_errors(given)) if validator else []
     except RecursionError:
         return "Input is nested too deeply."
-    except SchemaError:
-        # A schema that nobody can judge must not make the tool useless: the conversion to typed
-        # values, before the function runs, refuses what does not fit.
-        return None
     shown = [_clip(f"{_where(error.absolute_path)}{error.message}") for error in errors]
     if not shown:
         return None
     more = f"; and {len(shown) - _SHOWN_ERRORS} more" if len(shown) > _SHOWN_ERRORS else ""
     return f"Input does not fit the schema: {'; '.join(shown[:_SHOWN_ERRORS])}{more}."
+
+
+# To judge a schema takes several times as long as to judge an input by it.
+@functools.lru_cache(maxsize=256)
+def _validator(schema: str) -> Any:
+    """Make the validator of a schema, JSON text; None where nobody can judge by it.
+
+    That must not make the tool useless: the conversion to typed values, before the function runs,
+    refuses what does not fit.
+    """
+    # Imported here: it costs a tenth of a second, and only the worker checks inputs.
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+
+    known = json.loads(schema)
+    try:
+        Draft202012Validator.check_schema(known)
+    except SchemaError:
+        return None
+    return Draft202012Validator(known)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
