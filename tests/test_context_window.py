@@ -2,14 +2,16 @@
 
 import base64
 import json
-from collections.abc import AsyncGenerator
+import uuid
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from agent_runs import Bench, Run, app_of, says, uses
+from crash_runs import CrashBench
 
-from onward import Limits, context_window, tool
+from onward import context_window, tool
 from onward.agents import ContextPolicy
 from onward.messages import RunStatus
 from onward.testing import wait_until
@@ -20,7 +22,6 @@ from onward.wording import how_full
 pytestmark = pytest.mark.replay
 FULL = {"input_tokens": 900_000}
 """Usage of a reply after which a window of a million tokens is nearly full."""
-ANY_LENGTH = Limits(max_tokens=10**9)
 LOOK = uses(("screenshot", {}))
 LIKE_PIXELS = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01"
 
@@ -46,6 +47,13 @@ async def small(bench: Bench) -> AsyncGenerator[Bench]:
     async with ScriptedAPI({}, window=4_000, max_body_bytes=100_000) as api:
         bench.api = api
         yield bench
+
+
+async def started(bench: Bench, steps: Sequence[Step], summary: Step) -> Run:
+    """Start a run in which `summary` says how a request for one is answered."""
+    run = await bench.start(*steps)
+    bench.api.scripts[run.name] = Script(steps=steps, summary=summary)
+    return run
 
 
 def note(text: str, **fields: Any) -> Step:
@@ -97,7 +105,7 @@ async def test_a_run_goes_on_from_a_summary(bench: Bench) -> None:
     """
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), note("c"), says()]
-    run = await bench.run(app_of(noted.tool, limits=ANY_LENGTH), *steps)
+    run = await bench.run(app_of(noted.tool), *steps)
     assert kinds(run) == ["ask", "ask", "sum up", "after", "after"]
     assert messages(run, 2) == messages(run, 1)
     reply, results = messages(run, 3)[1:]
@@ -114,12 +122,11 @@ async def test_a_summary_costs_what_its_iteration_says(bench: Bench) -> None:
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), says()]
     summary = {"iterations": [{"type": "compaction", "input_tokens": 700, "output_tokens": 11}]}
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
-        plain = await bench.start(*steps)
-        bench.api.scripts[plain.name] = Script(steps=steps, summary=Step(usage=summary))
-        spend = (await plain.ended()).spend
-    alone = sum(json.loads(entry.body).get("compaction") is None for entry in plain.requests)
-    assert (spend.requests, alone) == (4, 3)
+    run = await started(bench, steps, Step(usage=summary))
+    async with bench.worker(app_of(noted.tool)):
+        result = await run.ended()
+    spend = result.spend
+    assert (spend.requests, result.steps) == (4, 3)
     assert spend.input_tokens > 900_000 + 700
     assert spend.unpriced_requests == 0
 
@@ -182,9 +189,9 @@ async def test_a_reply_cut_off_by_the_window_is_asked_for_again(bench: Bench) ->
     def answer(asked: Asked) -> Step:
         return script["after" if begins(asked.body) else "a"][asked.step - begins(asked.body)]
 
+    run = await bench.start()
+    bench.api.scripts[run.name] = answer
     async with bench.worker(app_of(noted.tool)):
-        run = await bench.start()
-        bench.api.scripts[run.name] = answer
         result = await run.ended()
     assert (result.outcome, result.steps, noted.notes) == ("completed", 3, ["a", "b"])
     assert kinds(run) == ["ask", "ask", "sum up", "after", "after"]
@@ -199,10 +206,8 @@ async def test_without_a_summary_a_step_is_done_as_long_as_it_fits(
     """Claude may make none: the run goes on as it is, and asks again at the next step."""
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), note("c", usage=FULL), says()]
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
-        run = await bench.start(*steps)
-        summary = Step(content=[], stop_reason=stop_reason)
-        bench.api.scripts[run.name] = Script(steps=steps, summary=summary)
+    run = await started(bench, steps, Step(content=[], stop_reason=stop_reason))
+    async with bench.worker(app_of(noted.tool)):
         result = await run.ended()
     assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c"])
     assert kinds(run) == ["ask", "ask", "sum up", "ask", "sum up", "ask"]
@@ -213,10 +218,8 @@ async def test_a_model_that_cannot_sum_up_is_asked_as_ever(bench: Bench) -> None
     """The API refuses the feature: no retry, no failed run."""
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), says()]
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
-        run = await bench.start(*steps)
-        refused = Step(faults=[Fault(status=400)], faults_forever=True)
-        bench.api.scripts[run.name] = Script(steps=steps, summary=refused)
+    run = await started(bench, steps, Step(faults=[Fault(status=400)], faults_forever=True))
+    async with bench.worker(app_of(noted.tool)):
         result = await run.ended()
     assert (result.outcome, kinds(run)) == ("completed", ["ask", "ask", "sum up", "ask"])
 
@@ -230,12 +233,11 @@ async def test_a_summary_is_a_reply_like_any_other(bench: Bench) -> None:
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), note("c", delay_s=1), note("d"), says()]
     faults = [Fault(status=529), Fault(cut=True, after_events=1)]
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
-        run = await bench.start(*steps)
-        bench.api.scripts[run.name] = Script(steps=steps, summary=Step(faults=faults))
+    run = await started(bench, steps, Step(faults=faults))
+    async with bench.worker(app_of(noted.tool)):
         await wait_until(lambda: "after" in kinds(run), 30, what="a request after the summary")
         await bench.redis.flushall()  # pyright: ignore[reportUnknownMemberType]
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
+    async with bench.worker(app_of(noted.tool)):
         result = await run.ended()
     assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c", "d"])
     assert kinds(run).count("sum up") == 3
@@ -247,9 +249,8 @@ async def test_a_summary_is_given_up_at_once_when_the_run_is_cancelled(bench: Be
     """A long summary is no reason to wait for the end that somebody asked for."""
     noted = Noted()
     steps = [note("a"), note("b", usage=FULL), says()]
-    async with bench.worker(app_of(noted.tool, limits=ANY_LENGTH)):
-        run = await bench.start(*steps)
-        bench.api.scripts[run.name] = Script(steps=steps, summary=Step(delay_s=60))
+    run = await started(bench, steps, Step(delay_s=60))
+    async with bench.worker(app_of(noted.tool)):
         await wait_until(lambda: "sum up" in kinds(run), 30, what="a request for a summary")
         await run.handle.signal("cancel")
         result = await run.ended()
@@ -300,7 +301,7 @@ async def test_a_body_that_is_too_large_is_never_sent_again(small: Bench) -> Non
 async def test_old_results_are_cleared_before_anything_is_summed_up(bench: Bench) -> None:
     """`clear`: the API leaves old results out; we still send all, and a summary only if need be."""
     noted = Noted()
-    app = app_of(noted.tool, context="clear", limits=ANY_LENGTH)
+    app = app_of(noted.tool, context="clear")
     run = await bench.run(app, note("a"), note("b", usage=FULL), says())
     asked = json.loads(run.requests[0].body)
     assert asked["context_management"] == {"edits": [{"type": "clear_tool_uses_20250919"}]}
@@ -336,3 +337,20 @@ async def test_status_says_how_full_the_window_is(bench: Bench) -> None:
     assert (status.context.tokens, status.context.window) == (401_099, 1_000_000)
     assert status.context.body_bytes == len(run.requests[0].body.encode())
     assert how_full(status.context).startswith("401,099 of 1,000,000 tokens (40%), 0.0 MB of 32")
+
+
+@pytest.mark.crash
+async def test_a_worker_that_dies_in_a_summary_costs_one_request(crash_bench: CrashBench) -> None:
+    """Another worker asks again; effects before and after the summary happen once each."""
+    bench, before, after = crash_bench.bench, f"o-{uuid.uuid4().hex}", f"o-{uuid.uuid4().hex}"
+    refunds = [uses(("refund", {"order": order})) for order in (before, after)]
+    steps = [refunds[0].model_copy(update={"usage": FULL}), refunds[1], says()]
+    run = await started(bench, steps, Step(faults=[Fault(hold_s=60)]))
+    async with crash_bench.worker() as worker:
+        await wait_until(lambda: "sum up" in kinds(run), 30, what="a request for a summary")
+        await worker.kill()
+    async with crash_bench.worker():
+        result = await run.ended()
+    assert kinds(run) == ["ask", "sum up", "sum up", "after", "after"]
+    assert (result.outcome, result.spend.lost_requests) == ("completed", 1)
+    assert [crash_bench.effects(order) for order in (before, after)] == [1, 1]
