@@ -38,7 +38,9 @@ def translated() -> Generator[None]:
     except RedisError as error:
         # Covers a server that is away, loading or out of memory: nothing was fired, wait for it.
         text = f"the ledger's Redis cannot be used: {error}. The run waits and goes on when it can"
-        raise again("redis", text, delay_s=1.0) from error
+        # With the client's own chain of errors and their traces, Temporal would show nothing at all
+        # of the failure: it is too long.
+        raise again("redis", text, delay_s=1.0) from None
     except LedgerGap as gap:
         raise stop("ledger_gap", str(gap)) from gap
     except LedgerUnreadable as error:
