@@ -12,7 +12,6 @@ _APPENDED = {
     "text_delta": "text",
     "thinking_delta": "thinking",
     "signature_delta": "signature",
-    "compaction_delta": "content",
 }
 """Delta type to the block's field that its fragment is appended to."""
 _MAX_DEPTH = 200
@@ -108,12 +107,15 @@ class MessageFold:
             self._fragments.setdefault(index, []).append(delta["partial_json"])
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
+        elif kind == "compaction_delta":
+            # One tells it all; null means that there is no summary, and must go back as null.
+            block.update({name: value for name, value in delta.items() if name != "type"})
         elif kind in _APPENDED:
             _append(block, _APPENDED[kind], delta)
         else:
             raise UnknownDelta(
                 f"found delta type {kind!r}; expected one of "
-                f"{['input_json_delta', 'citations_delta', *_APPENDED]}. "
+                f"{['input_json_delta', 'citations_delta', 'compaction_delta', *_APPENDED]}. "
                 "Upgrade Onward to a version that knows it"
             )
 
@@ -147,9 +149,7 @@ def _refuse_unanswerable(block: dict[str, Any], before: list[dict[str, Any]]) ->
 
 
 def _append(block: dict[str, Any], field: str, delta: dict[str, Any]) -> None:
-    fragment = delta.get(field)
-    # A compaction that failed says so with null, which must go back as null.
-    block[field] = None if fragment is None else (block.get(field) or "") + fragment
+    block[field] = (block.get(field) or "") + delta[field]
 
 
 def _tool_input(text: str) -> Any:

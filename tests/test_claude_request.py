@@ -174,6 +174,31 @@ def test_one_iteration_without_a_price_leaves_the_whole_without() -> None:
     assert spend.cost_usd == 0
 
 
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"content": "So far.", "encrypted_content": "eA=="},
+        {"content": "So far."},
+        {"content": None, "encrypted_content": None},
+    ],
+)
+def test_a_streamed_compaction_is_kept_as_it_was_told(delta: dict[str, Any]) -> None:
+    """Its opaque part too; a null, which says that there is no summary, must go back as null."""
+    start = {"type": "compaction", "content": None}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"content": [], "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": start},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "compaction_delta", **delta}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "compaction"}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+    fold = MessageFold()
+    for event in events:
+        fold.add(event)
+    assert fold.message["content"] == [{"type": "compaction", **delta}]
+
+
 @pytest.mark.skipif(not COMPACTED, reason="the recorded traffic is not part of this checkout")
 @pytest.mark.parametrize("number", range(len(COMPACTED)))
 def test_a_recorded_compaction_is_kept_and_counted(number: int) -> None:
