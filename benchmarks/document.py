@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import long_run, peers, plots, throughput
+from benchmarks import aims, long_run, peers, plots, throughput
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FIGURES = DOCS / "performance.md", DOCS / "figures"
 
-_TABLES: Mapping[str, Callable[[Any], str]] = {
-    "long-run": lambda run: long_run.table([run]),
-    "peers": peers.table,
-    "throughput": throughput.table,
+_TABLES: Mapping[str, Callable[[], str]] = {
+    "aims": lambda: aims.table(figures("peers"), figures("throughput")),
+    "peers": lambda: peers.table(figures("peers")),
+    "throughput": lambda: throughput.table(figures("throughput")),
+    "long-run": lambda: long_run.table([figures("long-run")]),
 }
 
 
@@ -25,7 +26,7 @@ def documented(page: str) -> str:
     for name, table in _TABLES.items():
         before, _, rest = page.partition(f"<!-- {name} -->\n")
         _, _, after = rest.partition(f"<!-- /{name} -->\n")
-        page = f"{before}<!-- {name} -->\n{table(figures(name))}<!-- /{name} -->\n{after}"
+        page = f"{before}<!-- {name} -->\n{table()}<!-- /{name} -->\n{after}"
     return page
 
 

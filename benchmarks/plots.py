@@ -26,7 +26,7 @@ def peers(found: Found, folder: Path) -> None:
 def _draw(file: Path, found: Found, label: str, points: Any, *, steps: int | None) -> None:
     plt: Any = import_module("matplotlib.pyplot")
     # The same figures must make the same file, or each run would show in version control.
-    plt.rcParams.update({"svg.hashsalt": "onward", "font.size": 9})
+    plt.rcParams.update({"svg.hashsalt": "onward", "svg.fonttype": "none", "font.size": 9})
     figure, axes = plt.subplots(1, 2, figsize=_SIZE_INCHES, sharey=True, layout="constrained")
     for axis, tool in zip(axes, ("look", "book"), strict=True):
         for contender in EVERY:
@@ -45,18 +45,19 @@ def _time(axis: Any, title: str, cells: Found) -> None:
         tenths = range(len(cell["curve_ms"]))
         at = [(tenth + 0.5) * cell["answered"] / _TENTH for tenth in tenths]
         (line,) = axis.plot(at, cell["curve_ms"], label=title)
-        _mark_death(axis, cell, at[-1:], cell["curve_ms"][-1:], line)
+        _mark_death(axis, cell, at[-1], cell["curve_ms"][-1], line)
 
 
 def _history(axis: Any, title: str, cells: Found) -> None:
     grown = [cell for cell in cells if cell["history_bytes"]]
+    if not grown:
+        return  # the bare client has none
     at = [cell["answered"] for cell in grown]
     megabytes = [cell["history_bytes"] / 1e6 for cell in grown]
     (line,) = axis.plot(at, megabytes, marker=".", label=title)
-    for cell in grown[-1:]:
-        _mark_death(axis, cell, at[-1:], megabytes[-1:], line)
+    _mark_death(axis, grown[-1], at[-1], megabytes[-1], line)
 
 
-def _mark_death(axis: Any, cell: dict[str, Any], x: Any, y: Any, line: Any) -> None:
+def _mark_death(axis: Any, cell: dict[str, Any], x: float, y: float, line: Any) -> None:
     if cell["died"]:
-        axis.plot(x, y, marker="x", markersize=9, color=line.get_color())
+        axis.plot([x], [y], marker="x", markersize=9, color=line.get_color())
