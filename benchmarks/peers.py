@@ -70,10 +70,11 @@ async def measure(
 
 
 async def _warm_up(teams: dict[Contender, Team]) -> None:
-    """Let every process load what it loads once."""
+    """Let every worker load what it loads once."""
     for contender, team in teams.items():
-        for tool in TOOLS:
-            await team.run(Work(f"{contender.name}-{tool}-warm", 2, tool))
+        if team.pid is not None:
+            for tool in TOOLS:
+                await team.run(Work(f"{contender.name}-{tool}-warm", 2, tool))
 
 
 async def _alternated(teams: dict[Contender, Team], work: Work, rounds: int) -> list[Cell]:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from temporalio import activity, workflow
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from benchmarks import contenders, document, long_run, peers, throughput
+from benchmarks import aims, contenders, document, long_run, peers, throughput
 from benchmarks.bed import Bed, Seen, bed
 from benchmarks.chain import chain_bytes
 from benchmarks.contenders import BARE, USUAL
@@ -163,6 +163,25 @@ def test_every_page_is_as_long_as_asked_and_another_one() -> None:
     pages = [page(n, 16_384) for n in range(1, 1_000)]
     assert {len(each.encode()) for each in pages} == {16_384}
     assert len(set(pages)) == len(pages)
+
+
+def test_an_aim_that_is_missed_or_not_measured_is_not_met() -> None:
+    """A table of aims cannot say yes because figures are missing, or miss it."""
+
+    def cell(contender: str, steps: int, ms: float) -> dict[str, object]:
+        return {"contender": contender, "tool": "look", "steps": steps, "ms_per_step": ms}
+
+    found = [
+        *(cell("onward", 50, 30), cell("usual_pattern", 50, 40)),
+        *(cell("onward", 150, 30), cell("pydantic_ai", 150, 50)),
+    ]
+    told = aims.aims(found, [])
+    assert [(aim.reached, aim.met) for aim in told[:3]] == [
+        (0.75, True),
+        (0.6, False),
+        (None, False),
+    ]
+    assert [aim.met for aim in told[3:]] == [False, False]
 
 
 # ---- the documentation
