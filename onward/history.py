@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio.api.common.v1 import Payloads, WorkflowExecution
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 from temporalio.api.workflowservice.v1 import (
     GetWorkflowExecutionHistoryRequest,
     GetWorkflowExecutionHistoryReverseRequest,
@@ -61,16 +61,20 @@ class Recorded:
     """Why the workflow's code failed on its worker, if that was the last thing it did."""
 
 
+async def start_of(client: Client, key: RunKey) -> WorkflowExecutionStartedEventAttributes | None:
+    """Read the first event of a workflow run. Raises `RPCError`."""
+    first = await anext(_forwards(client, key, page_size=1), None)
+    return first.workflow_execution_started_event_attributes if first else None
+
+
 async def request_of(client: Client, key: RunKey) -> RunRequest | None:
-    """Read what the run was started with; None if that is not a RunRequest at all."""
-    async for event in _forwards(client, key, page_size=1):
-        given = event.workflow_execution_started_event_attributes.input
-        return await _decoded(client, given, RunRequest)
-    return None
+    """Read what the workflow run was started with; None if that is not a RunRequest at all."""
+    started = await start_of(client, key)
+    return await _decoded(client, started.input, RunRequest) if started else None
 
 
 async def recorded(client: Client, key: RunKey) -> Recorded:
-    """Read the whole history, from its beginning."""
+    """Read the history of the newest workflow run, from what it was started with."""
     so_far, activities = Recorded(), dict[int, str]()
     async for event in _forwards(client, key, page_size=500):
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
@@ -167,7 +171,11 @@ async def _begun(
     client: Client, so_far: Recorded, event: HistoryEvent, _activities: dict[int, str]
 ) -> Recorded:
     given = event.workflow_execution_started_event_attributes.input
-    return replace(so_far, request=await _decoded(client, given, RunRequest))
+    request = await _decoded(client, given, RunRequest)
+    carried = request.carried if request else None
+    if carried is None:
+        return replace(so_far, request=request)
+    return Recorded(request, carried.opening, carried.steps, carried.spend)
 
 
 async def _activity_done(

@@ -54,8 +54,10 @@ class Told:
         self._converter = client.data_converter
         self._stores = stores
         self._scheduled: dict[int, Any] = {}
-        self._earlier, self._prompt = RunRecords(), ""
-        self._rebuilding = Rebuilding(self._earlier)
+        self._prompt = ""
+        self.earlier = RunRecords()
+        """What the segments hold that the workflow run was started with."""
+        self._rebuilding = Rebuilding(self.earlier)
         self.first_witness: Witness | None = None
         """What the first `begin` left, or what the run was started with."""
 
@@ -76,7 +78,7 @@ class Told:
 
     def added(self) -> Added:
         """Return what this workflow run added to the chain's records."""
-        return self.rebuilt.beyond(self._earlier)
+        return self.rebuilt.beyond(self.earlier)
 
     async def hear(self, event: HistoryEvent) -> None:
         """Take the next event."""
@@ -96,13 +98,13 @@ class Told:
         except (ValidationError, IndexError):
             return  # nothing that the workflow could have begun with
         self._prompt = request.prompt
-        self._rebuilding = Rebuilding(self._earlier, self._prompt)
+        self._rebuilding = Rebuilding(self.earlier, self._prompt)
         if request.carried:
             await self._carried(request.carried)
 
     async def _carried(self, carried: Carried) -> None:
-        self._earlier = await laid_over(self._converter, carried.segments)
-        self._rebuilding = Rebuilding(self._earlier, self._prompt)
+        self.earlier = await laid_over(self._converter, carried.segments)
+        self._rebuilding = Rebuilding(self.earlier, self._prompt)
         self.first_witness = self.first_witness or carried.witness
 
     async def _input(self, name: str, payloads: Payloads) -> Any:

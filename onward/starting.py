@@ -23,6 +23,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from onward import history
+from onward.chain import first_request
 from onward.client import Run, describe, look, rpc_errors
 from onward.errors import NoSuchRun, UsageError
 from onward.messages import RunRequest, RunResult
@@ -184,11 +185,12 @@ async def _search_attributes(client: Client, request: RunRequest) -> TypedSearch
 
 async def _compare(client: Client, found: Run, request: RunRequest) -> None:
     async with rpc_errors(found.id):
-        was = await history.request_of(client, found.first_key)
-    if was is None:
-        raise UsageError(
-            f"the id {found.id!r} belongs to a run whose request cannot be read; use another --id"
-        )
+        first = await first_request(client, found.first_key)
+    if first is None:
+        # Its first workflow run is older than the namespace's retention: what was carried along
+        # names agent and folder, and the memo begins with the prompt.
+        request = request.model_copy(update={"prompt": _memo(request)["prompt"]})
+    was = first or await _carried_request(client, found)
     given = [
         ("agent", was.agent, request.agent),
         ("workspace", _place(was), _place(request)),
@@ -206,6 +208,16 @@ async def _compare(client: Client, found: Run, request: RunRequest) -> None:
             + "\n".join(lines)
             + "\nUse another --id for this job, or ask for the same again"
         )
+
+
+async def _carried_request(client: Client, found: Run) -> RunRequest:
+    async with rpc_errors(found.id):
+        newest = await history.request_of(client, found.key)
+    if newest is None or newest.carried is None:
+        raise UsageError(
+            f"the id {found.id!r} belongs to a run whose request cannot be read; use another --id"
+        )
+    return newest.model_copy(update={"prompt": found.prompt})
 
 
 def _whole_origin(request: RunRequest) -> str:

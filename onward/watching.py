@@ -63,9 +63,12 @@ async def watch(client: Client, run: Run, *, every_s: float) -> AsyncGenerator[L
             seen = await _look(client, run)
             yield seen
             if seen.report is not None:
-                run = seen.report.run
                 if seen.report.ended is not None:
                     return
+                if seen.report.run.run_id != run.run_id:  # it continued as new
+                    closed.cancel()
+                    closed = asyncio.create_task(_closed(client, seen.report.run))
+                run = seen.report.run
             await asyncio.wait({closed}, timeout=every_s)
             if closed.done():
                 await asyncio.sleep(_POLL_S)

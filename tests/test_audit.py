@@ -78,9 +78,14 @@ def cli(
 
 @pytest.fixture
 def servers(
-    monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, redis_url: str, bench: Bench
+    monkeypatch: pytest.MonkeyPatch,
+    temporal: TemporalServer,
+    redis_url: str,
+    bench: Bench,
+    tmp_path: Path,
 ) -> None:
-    """Tell commands where the test's servers are."""
+    """Tell commands where the test's servers are, and its large payloads."""
+    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
     monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
     monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)

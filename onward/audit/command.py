@@ -1,17 +1,24 @@
 """Gather what history and ledger know of a run, compare them if asked, and print it."""
 
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
 
 from onward.audit import report
 from onward.audit.comparing import differences
 from onward.audit.effects import Sources, effects
 from onward.audit.held import Held, read_held
+from onward.audit.recalled import recalled
 from onward.audit.report import Report
 from onward.audit.timeline import Timeline
 from onward.audit.unknown import not_known
+from onward.chain import chain_before
 from onward.client import Run, rpc_errors
 from onward.console import Output
 from onward.errors import ConnectError
+from onward.history import RunKey, request_of
 from onward.ledger import Ledger
 from onward.messages import RunRef
 from onward.own_history import Told
@@ -19,6 +26,16 @@ from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.session import Session, find_run, open_session
 
 AGREE, DIFFER, NOT_COMPARED = 0, 1, 3
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """What history says of a run."""
+
+    timeline: Timeline
+    told: Told
+    forgotten: str
+    """Run id of the newest workflow run of the chain that Temporal no longer keeps; or empty."""
 
 
 async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
@@ -29,50 +46,78 @@ async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
     """
     session = await open_session(out)
     run = await find_run(session, run_id)
-    timeline, told = await _history(session, run)
+    heard = await _history(session, run)
     # After history: what goes on meanwhile is ahead in the ledger, never behind.
     held = await _held(session, run)
-    seen = _report(run, timeline, told, held, verify=verify, reads=reads)
+    seen = _report(run, heard, held, verify=verify, reads=reads)
     report.show(seen, out)
     if not verify:
         return AGREE
     return {True: AGREE, False: DIFFER, None: NOT_COMPARED}[seen.verified]
 
 
-async def _history(session: Session, run: Run) -> tuple[Timeline, Told]:
-    timeline, told = Timeline(session.client), Told(session.client)
-    handle = session.client.get_workflow_handle(run.id, run_id=run.run_id)
+async def _history(session: Session, run: Run) -> _Heard:
+    client = session.client
+    told, timeline = Told(client), Timeline(client)
     async with rpc_errors(run.id):
-        async for event in handle.fetch_history_events():
-            await timeline.hear(event)
+        # Read once: both must hear the same, while the run goes on.
+        newest = [event async for event in _events(client, run.key)]
+        for event in newest:
             await told.hear(event)
-    return timeline, told
+        chain = await chain_before(client, run.key)
+        if chain.forgotten:
+            await _recall(client, run, timeline, told)
+        for key in chain.earlier:
+            async for event in _events(client, key):
+                await timeline.hear(event)
+        for event in newest:
+            await timeline.hear(event)
+    return _Heard(timeline, told, chain.forgotten)
+
+
+def _events(client: Client, key: RunKey) -> AsyncIterator[HistoryEvent]:
+    return client.get_workflow_handle(key.id, run_id=key.run_id).fetch_history_events()
+
+
+async def _recall(client: Client, run: Run, timeline: Timeline, told: Told) -> None:
+    """Let the timeline know the calls of which only segments still tell."""
+    request = await request_of(client, run.key)
+    if request is None or request.carried is None:
+        return
+    asked_by = _ref(run).model_copy(update={"deployment": request.deployment or client.namespace})
+    copied_steps = request.carried.opening.copied_steps
+    timeline.calls.update(recalled(told.earlier, asked_by, copied_steps=copied_steps))
+
+
+def _ref(run: Run) -> RunRef:
+    first = run.first_run_id or run.run_id
+    return RunRef(
+        workflow_id=run.id, first_run_id=first, run_id=run.run_id, original_run_id=run.run_id
+    )
 
 
 async def _held(session: Session, run: Run) -> Held | str:
     """Read the records in Redis; or say why it cannot be asked."""
     url = ledger_url(session.settings, session.target)
     redis = redis_client(url)
-    first = run.first_run_id or run.run_id
-    of = RunRef(
-        workflow_id=run.id, first_run_id=first, run_id=run.run_id, original_run_id=run.run_id
-    )
     try:
         async with redis_errors(url):
-            return await read_held(redis, Ledger(redis, of, strict=False).key)
+            return await read_held(redis, Ledger(redis, _ref(run), strict=False).key)
     except ConnectError as error:
         return str(error)
     finally:
         await redis.aclose()
 
 
-def _report(
-    run: Run, timeline: Timeline, told: Told, held: Held | str, *, verify: bool, reads: bool
-) -> Report:
+def _report(run: Run, heard: _Heard, held: Held | str, *, verify: bool, reads: bool) -> Report:
+    timeline, told = heard.timeline, heard.told
     found = held if isinstance(held, Held) else None
-    sources = Sources(timeline.calls, told.records, found, run.pending, timeline.closed)
+    sources = Sources(
+        timeline.calls, told.records, found, run.pending, timeline.closed, timeline.copied_steps
+    )
     rows = effects(sources, reads=reads)
-    seen = Report(run, rows, not_known(timeline, held, rows))
+    unknown = not_known(timeline, held, rows, forgotten=heard.forgotten)
+    seen = Report(run, rows, unknown, timeline.parent, timeline.copied_steps)
     if found is None or not verify:
         return seen
     differing = differences(told, timeline.calls, found, closed=timeline.closed)

@@ -70,6 +70,8 @@ class Sources:
     pending: tuple[Pending, ...]
     closed: bool
     """The run is over."""
+    copied_steps: int = 0
+    """Of a fork: the first steps, whose calls are its parent's."""
 
     @property
     def records(self) -> Mapping[str, Record]:
@@ -81,7 +83,13 @@ def effects(sources: Sources, *, reads: bool) -> list[Effect]:
     """Make the rows, in the order of the calls; `reads` are left out unless asked for."""
     stories = {**_only_in_ledger(sources), **sources.stories}
     rows = [_effect(stories[call], sources) for call in sorted(stories, key=_place)]
-    return [row for row in rows if reads or row.effect != "read"]
+    own = (row for row in rows if step_number(row.call) > sources.copied_steps)
+    return [row for row in own if reads or row.effect != "read"]
+
+
+def step_number(position: str) -> int:
+    """Return the number of the step that a call belongs to."""
+    return int(position.partition(".")[0])
 
 
 def _place(call: str) -> list[tuple[bool, int]]:
@@ -169,7 +177,7 @@ def _last_retry(story: CallStory) -> datetime | None:
 
 
 def _attempts(story: CallStory, sources: Sources) -> int | None:
-    if story.run is None:
+    if story.run is None or story.in_step:
         return None
     if not story.open_activity:
         return story.attempts

@@ -10,6 +10,7 @@ from onward.audit.comparing import Difference
 from onward.audit.effects import Effect
 from onward.client import Run
 from onward.console import Output, count
+from onward.messages import Fork
 from onward.wording import in_words
 
 _SHORT = 12
@@ -22,6 +23,9 @@ class Report:
     run: Run
     effects: list[Effect]
     unknown: list[str]
+    parent: Fork | None = None
+    """The run that this one is a fork of."""
+    copied_steps: int = 0
     differences: list[Difference] = field(default_factory=list[Difference])
     compared: int | None = None
     """Ends in history that were compared with the ledger; None: nothing was compared."""
@@ -41,6 +45,8 @@ def show(report: Report, out: Output) -> None:
         out.facts(_facts(effect))
         out.result("")
     out.result(_total(report))
+    if report.parent:
+        out.result(_parent(report.parent, report.copied_steps))
     for sentence in report.unknown:
         out.result(f"not known: {sentence}")
     for difference in report.differences:
@@ -58,6 +64,11 @@ def _total(report: Report) -> str:
     each = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
     total = f"{count(len(report.effects), 'call')} of run {report.run.id}"
     return f"{total}: {each}" if each else total
+
+
+def _parent(parent: Fork, steps: int) -> str:
+    said = f"copied: {count(steps, 'step')} of run {parent.workflow_id} ({parent.run_id})"
+    return f"{said}; what their calls did is in `audit {parent.workflow_id}`"
 
 
 def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
@@ -126,6 +137,8 @@ def _document(report: Report) -> dict[str, Any]:
         "run": run.id,
         "run_id": run.run_id,
         "status": run.status,
+        "parent": report.parent and report.parent.model_dump(mode="json"),
+        "copied_steps": report.copied_steps,
         "effects": [_row(effect) for effect in report.effects],
         "verified": report.verified,
         "compared": report.compared,

@@ -1,10 +1,12 @@
 """What a run's history says of each call: who asked, who decided, when it ran, what came of it."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
+from pydantic import ValidationError
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
@@ -17,9 +19,11 @@ from onward.client import told
 from onward.messages import (
     Approval,
     CallResult,
+    Carried,
     ClaudeInput,
     ClaudeReply,
     Denial,
+    Fork,
     Opening,
     PersonSaid,
     PreparedCall,
@@ -28,16 +32,22 @@ from onward.messages import (
     Resolve,
     ResultWritten,
     RunRef,
+    RunRequest,
     ToolInput,
     Wire,
 )
-from onward.names import BEGIN, CALL_CLAUDE, REFILL, RESERVED_ACTIVITIES
+from onward.names import BEGIN, CALL_CLAUDE, FORK, REFILL, RESERVED_ACTIVITIES
 
 Model = TypeVar("Model", bound=Wire)
 _SAID: dict[str, type[Approval | Denial | Resolve]] = {
     "approve": Approval,
     "deny": Denial,
     "resolve": Resolve,
+}
+_BRING_WITNESS: dict[str, type[Opening | Refilled | Carried]] = {
+    BEGIN: Opening,
+    FORK: Carried,
+    REFILL: Refilled,
 }
 _CLOSES = frozenset(
     f"workflow_execution_{how}_event_attributes"
@@ -82,6 +92,8 @@ class CallStory:
     recorded: bool = True
     """False: the ledger could not be told how it ended."""
     decisions: list[Decision] = field(default_factory=list[Decision])
+    in_step: bool = False
+    """It only read, and was run in the activity that asked Claude."""
     over: bool = False
     """Claude was asked for the next step, so nothing of this one runs any more."""
     told: str = ""
@@ -89,12 +101,12 @@ class CallStory:
 
 
 class Timeline:
-    """Listens to a history from its beginning."""
+    """Listens to the histories of a run's workflow runs, each from its beginning."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._asking: dict[int, ClaudeInput] = {}
-        self._witnesses: dict[int, type[Opening | Refilled]] = {}
+        self._witnesses: dict[int, type[Opening | Refilled | Carried]] = {}
         self._firing: dict[int, CallStory] = {}
         self._updates: dict[str, Request] = {}
         self.calls: dict[str, CallStory] = {}
@@ -103,7 +115,12 @@ class Timeline:
         self.closed = False
         self.reset_from = ""
         """Run id of the run that was reset to make this one; empty: none was."""
+        self.parent: Fork | None = None
+        """The run whose conversation this one began with a copy of."""
+        self.copied_steps = 0
+        """Of that conversation: its calls are the other run's."""
         self._takes: dict[str, Callable[[HistoryEvent], Awaitable[None]]] = {
+            "workflow_execution_started_event_attributes": self._begun,
             "activity_task_scheduled_event_attributes": self._scheduled,
             "activity_task_started_event_attributes": self._started,
             "activity_task_completed_event_attributes": self._completed,
@@ -123,6 +140,21 @@ class Timeline:
         if take := self._takes.get(kind):
             await take(event)
 
+    async def _begun(self, event: HistoryEvent) -> None:
+        # Each workflow run numbers its events anew.
+        for numbered in (self._asking, self._witnesses, self._firing):
+            numbered.clear()
+        given = event.workflow_execution_started_event_attributes.input
+        with suppress(ValidationError, IndexError):  # what no run could begin with
+            request = await self._read(given, RunRequest)
+            self.parent = request.fork
+            self._resumed(request.carried)
+
+    def _resumed(self, carried: Carried | None) -> None:
+        if carried is not None:
+            self._witness(carried.witness.nonce)
+            self.copied_steps = carried.opening.copied_steps
+
     # ---- activities
 
     async def _scheduled(self, event: HistoryEvent) -> None:
@@ -132,8 +164,8 @@ class Timeline:
             given = await self._read(attributes.input, ClaudeInput)
             self._asking[event.event_id] = given
             self._over(given)
-        elif name in {BEGIN, REFILL}:
-            self._witnesses[event.event_id] = Opening if name == BEGIN else Refilled
+        elif name in _BRING_WITNESS:
+            self._witnesses[event.event_id] = _BRING_WITNESS[name]
         elif name not in RESERVED_ACTIVITIES:
             story = self.calls[(await self._read(attributes.input, ToolInput)).call]
             story.scheduled = story.scheduled or _time(event)
@@ -148,10 +180,12 @@ class Timeline:
     async def _completed(self, event: HistoryEvent) -> None:
         done = event.activity_task_completed_event_attributes
         number = done.scheduled_event_id
-        if asked := self._asking.get(number):
-            self._replied(asked, await self._read(done.result, ClaudeReply))
+        if given := self._asking.get(number):
+            self._replied(given, await self._read(done.result, ClaudeReply), _time(event))
         elif kind := self._witnesses.get(number):
-            self._witness((await self._read(done.result, kind)).witness.nonce)
+            brought = await self._read(done.result, kind)
+            self._witness(brought.witness.nonce)
+            self._resumed(brought if isinstance(brought, Carried) else None)
         elif story := self._ended(number, event):
             result = await self._read(done.result, CallResult)
             story.recorded = result.recorded
@@ -183,9 +217,13 @@ class Timeline:
             story.ended, story.open_activity = _time(event), ""
         return story
 
-    def _replied(self, asked: ClaudeInput, reply: ClaudeReply) -> None:
+    def _replied(self, given: ClaudeInput, reply: ClaudeReply, at: datetime) -> None:
         self._witness(reply.witness.nonce)
-        self.calls.update({call.call: CallStory(call, asked.run) for call in reply.calls})
+        self.calls.update({call.call: CallStory(call, given.run) for call in reply.calls})
+        for call, result in zip(reply.calls, reply.results, strict=False):
+            if result is not None:
+                story = self.calls[call.call]
+                story.ended, story.in_step, story.recorded = at, True, result.recorded
 
     def _over(self, given: ClaudeInput) -> None:
         """Take what Claude is told of the calls before: results come in the order of the calls."""

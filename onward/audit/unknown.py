@@ -13,8 +13,13 @@ _ONLY_REDIS = (
 )
 
 
-def not_known(timeline: Timeline, held: Held | str, effects: Sequence[Effect]) -> list[str]:
-    """List it, a sentence each; empty where history and ledger are whole."""
+def not_known(
+    timeline: Timeline, held: Held | str, effects: Sequence[Effect], *, forgotten: str = ""
+) -> list[str]:
+    """List it, a sentence each; empty where history and ledger are whole.
+
+    `forgotten`: run id of the newest workflow run of the chain that Temporal no longer keeps.
+    """
     if isinstance(held, str):
         sentences = [f"Redis cannot be asked ({held}). {_ONLY_REDIS}"]
     elif held.empty:
@@ -22,7 +27,7 @@ def not_known(timeline: Timeline, held: Held | str, effects: Sequence[Effect]) -
         sentences = [f"{lost} {_ONLY_REDIS}"]
     else:
         sentences = list(_lost_before(timeline, held, effects))
-    return sentences + list(_before_reset(timeline))
+    return [*sentences, *_before_reset(timeline), *_of_forgotten(forgotten)]
 
 
 def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> Iterator[str]:
@@ -35,6 +40,15 @@ def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> I
     rebuilt = [row.call for row in effects if row.rebuilt]
     if rebuilt:
         yield f"Claims and first claim times are not known of: {', '.join(rebuilt)}."
+
+
+def _of_forgotten(run_id: str) -> Iterator[str]:
+    if run_id:
+        yield (
+            f"Temporal no longer keeps workflow run {run_id}, after which this run continued as "
+            "new, nor those before it. How the calls of that time ended is known; when, by how "
+            "many attempts, and who decided is not."
+        )
 
 
 def _before_reset(timeline: Timeline) -> Iterator[str]:

@@ -1,0 +1,192 @@
+"""A run that continued as new is one run to everybody who asks, with or without a worker."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_double import Cli
+from agent_runs import Bench, Run, app_of, says, uses
+from forked import fork
+from people import say, waiting
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from onward import history, tool
+from onward.errors import UsageError
+from onward.history import RunKey
+from onward.local_services import TemporalServer
+from onward.messages import RunRequest
+from onward.starting import Started, start
+
+EVERY_STEP = 12
+"""Events after which a run has done one step, and continues as new."""
+
+
+@tool(effect="keyed", ask=lambda call: call["cents"] > 50)
+async def refund(cents: int) -> str:
+    """Refund."""
+    return f"refunded {cents}"
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@pytest.fixture
+def cli(  # noqa: PLR0917  (fixtures)
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    temporal: TemporalServer,
+    redis_url: str,
+    bench: Bench,
+    tmp_path: Path,
+) -> Cli:
+    """Run commands on the test's servers and payload folder."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)
+
+
+async def chained(bench: Bench) -> Run:
+    """Run to the end in several workflow runs; in the first ones a person has a word."""
+    bench.history_events = EVERY_STEP
+    async with bench.worker(app_of(refund, look)):
+        run = await bench.start(
+            uses(("refund", {"cents": 5}), ("refund", {"cents": 60}), ("refund", {"cents": 70})),
+            uses(("look", {})),
+            uses(("refund", {"cents": 6})),
+            says("All done."),
+        )
+        await waiting(run, 2)
+        await say(run, "deny", "1.3", why="too much")
+        await say(run, "approve", "1.2")
+        await run.ended()
+    return run
+
+
+def rows(document: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Outcome by call, and whether it is known when it ended."""
+    return {row["call"]: (row["outcome"], bool(row["ended_at"])) for row in document["effects"]}
+
+
+def forget(monkeypatch: pytest.MonkeyPatch, *run_ids: str) -> None:
+    """Answer as Temporal does after the retention; deleting for real takes it half a minute."""
+    start_of = history.start_of
+
+    async def start_if_kept(client: Client, key: RunKey) -> Any:
+        if key.run_id in run_ids:
+            raise RPCError("workflow execution not found", RPCStatusCode.NOT_FOUND, b"")
+        return await start_of(client, key)
+
+    monkeypatch.setattr(history, "start_of", start_if_kept)
+
+
+async def test_an_audit_tells_the_whole_chain(bench: Bench, cli: Cli) -> None:
+    """Who decided and when is read from every workflow run, and ledger and history agree."""
+    run = await chained(bench)
+    assert len(await run.chain()) > 2
+    ran = await cli("audit", run.name, "--verify", "--all", "--json")
+    assert (ran.code, ran.json["verified"], ran.json["unknown"]) == (0, True, [])
+    assert rows(ran.json) == {
+        "1.1": ("done", True),
+        "1.2": ("done", True),
+        "1.3": ("denied", False),
+        "2.1": ("done", True),
+        "3.1": ("done", True),
+    }
+    decided = [each["what"] for row in ran.json["effects"] for each in row["decisions"]]
+    assert decided == ["approved", "denied"]
+    seen = {row["call"]: row["attempts"] for row in ran.json["effects"]}
+    assert (seen["1.1"], seen["2.1"]) == (1, None)
+
+
+async def test_a_forgotten_link_takes_away_only_who_and_when(
+    bench: Bench, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention passes over the first workflow runs: segments tell how their calls ended."""
+    run = await chained(bench)
+    first, second = [link.run_id for link in await run.chain()][:2]
+    forget(monkeypatch, first, second)
+    ran = await cli("audit", run.name, "--verify", "--json")
+    assert (ran.code, ran.json["verified"]) == (0, True)
+    assert rows(ran.json) == {
+        "1.1": ("done", False),
+        "1.2": ("done", False),
+        "1.3": ("not run", False),
+        "3.1": ("done", True),
+    }
+    assert f"no longer keeps workflow run {second}" in ran.json["unknown"][-1]
+    denied = next(row for row in ran.json["effects"] if row["call"] == "1.3")
+    assert denied["why"] == "A person denied this call. too much"
+
+
+async def test_what_a_run_costs_is_told_without_a_worker(bench: Bench, cli: Cli) -> None:
+    """Steps and spend of all workflow runs count, told by the newest one's start (C18)."""
+    bench.history_events = EVERY_STEP
+    async with bench.worker(app_of(refund, look)):
+        run = await bench.start(
+            uses(("look", {})), uses(("look", {})), uses(("refund", {"cents": 60})), says()
+        )
+        await waiting(run)
+        live = await cli("spend", run.name, "--json")
+    assert len(await run.chain()) > 1
+    ran = await cli("spend", run.name, "--json")
+    status = await cli("status", run.name, "--json")
+    assert ran.json["requests"] == live.json["requests"] == 3
+    assert ran.json["cost_usd"] == live.json["cost_usd"]
+    assert (status.json["step"], status.json["limits"]["max_steps"]) == ("3", 100)
+    await run.handle.terminate("nobody decides")
+    ended = await cli("result", run.name, "--json")
+    assert (ended.json["steps"], ended.json["spend"]["requests"]) == (3, 3)
+
+
+async def test_asked_again_a_long_run_is_found(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id stands for one job, also when what it was asked for is in no history any more (C02)."""
+    name, bench.history_events = f"run-{uuid.uuid4().hex[:12]}", EVERY_STEP
+    bench.api.scripts[name] = bench.script(*[uses(("look", {}))] * 3, says())
+    async with bench.worker(app_of(look)):
+        first = await asked(bench, name)
+        await bench.temporal.get_workflow_handle(name).result()
+    for forgotten in (False, True):
+        if forgotten:
+            forget(monkeypatch, first.run.first_run_id)
+        assert (await asked(bench, name)).how == "ended"
+        with pytest.raises(UsageError, match=r"is that of another job"):
+            await asked(bench, name, "Stop")
+
+
+async def asked(bench: Bench, name: str, what: str = "Go") -> Started:
+    """Ask for a run of that id."""
+    request = RunRequest(prompt=f"{what}. [script:{name}]", agent="tester")
+    return await start(
+        bench.temporal, name, request, task_queue=bench.queue, before_new=_there_is_room
+    )
+
+
+async def _there_is_room() -> None:
+    """Let any run begin."""
+
+
+async def test_an_audit_of_a_fork_shows_its_parent(bench: Bench, cli: Cli) -> None:
+    """What was copied is the other run's doing: it is not counted here, and it is said whose."""
+    parent = await bench.run(app_of(refund, look), uses(("refund", {"cents": 5})), says())
+    bench.history_events = EVERY_STEP
+    async with bench.worker(app_of(refund, look)):
+        more = [uses(("refund", {"cents": cents})) for cents in (6, 7)]
+        run = await fork(cli, parent, "--message", "Two more.", then=[*more, says()])
+        await run.ended()
+    assert len(await run.chain()) > 1
+    ran = await cli("audit", run.name, "--verify", "--json")
+    assert (ran.code, ran.json["verified"]) == (0, True)
+    assert rows(ran.json) == {"3.1": ("done", True), "4.1": ("done", True)}
+    assert (ran.json["parent"]["workflow_id"], ran.json["copied_steps"]) == (parent.name, 2)
+    shown = await cli("audit", run.name)
+    assert f"copied: 2 steps of run {parent.name}" in shown.out
