@@ -50,7 +50,8 @@ def summary_request(frozen: str, messages: Sequence[bytes]) -> Request:
     body = json_text.load_object(frozen)
     for name in ("context_management", "stop_sequences"):
         body.pop(name, None)
-    if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
+    choice: dict[str, Any] = body.get("tool_choice") or {}
+    if choice.get("type") in {"any", "tool"}:
         del body["tool_choice"]
     if output := body.get("output_config"):
         body["output_config"] = {k: v for k, v in output.items() if k != "format"}

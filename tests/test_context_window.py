@@ -4,15 +4,18 @@ import base64
 import json
 import uuid
 from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from agent_double import Cli
 from agent_runs import Bench, Run, app_of, says, uses
 from crash_runs import CrashBench
 
 from onward import context_window, tool
 from onward.agents import ContextPolicy
+from onward.local_services import TemporalServer
 from onward.messages import RunStatus
 from onward.testing import wait_until
 from onward.testing.messages_api import Asked, ErrorDetail, Fault, Script, ScriptedAPI, Step
@@ -47,6 +50,22 @@ async def small(bench: Bench) -> AsyncGenerator[Bench]:
     async with ScriptedAPI({}, window=4_000, max_body_bytes=100_000) as api:
         bench.api = api
         yield bench
+
+
+@pytest.fixture
+def cli(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    temporal: TemporalServer,
+    bench: Bench,
+    tmp_path: Path,
+) -> Cli:
+    """Run commands in an empty folder, on the test's Temporal and with its payloads."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)
 
 
 async def started(bench: Bench, steps: Sequence[Step], summary: Step) -> Run:
@@ -337,6 +356,35 @@ async def test_status_says_how_full_the_window_is(bench: Bench) -> None:
     assert (status.context.tokens, status.context.window) == (401_099, 1_000_000)
     assert status.context.body_bytes == len(run.requests[0].body.encode())
     assert how_full(status.context).startswith("401,099 of 1,000,000 tokens (40%), 0.0 MB of 32")
+
+
+async def test_a_reset_run_takes_the_summary_that_was_recorded(bench: Bench) -> None:
+    """Nothing is asked or done a second time, before the summary or after it."""
+    noted = Noted()
+    steps = [note("a"), note("b", usage=FULL), note("c"), says()]
+    async with bench.worker(app_of(noted.tool)):
+        run = await bench.start(*steps)
+        await run.ended()
+        again = await run.reset_to_task(2)
+        result = await again.ended()
+    assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c"])
+    assert kinds(run).count("sum up") == 1
+    assert len(run.requests) == 5
+
+
+async def test_a_summary_is_told_and_audited_like_a_reply(
+    bench: Bench, cli: Cli, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """History and ledger agree on it, and who reads the conversation sees where it stands."""
+    noted = Noted()
+    run = await bench.run(app_of(noted.tool), note("a"), note("b", usage=FULL), says())
+    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
+    audited = await cli("audit", run.name, "--verify", "--json")
+    assert (audited.code, audited.json["differences"]) == (0, [])
+    assert [row["call"] for row in audited.json["effects"]] == ["1.1", "2.1"]
+    assert "step 3.c1, a summary" in (await cli("transcript", run.name)).out
+    shown = (await cli("status", run.name, "--json")).json
+    assert shown["step"] == "3"
 
 
 @pytest.mark.crash

@@ -16,7 +16,7 @@ HEADERS = {"x-api-key": "any", "anthropic-version": "2026-10-21"}
 ON_DEMAND = {"anthropic-beta": "compact-2026-09-04"}
 EDITING = {"anthropic-beta": "context-management-2025-06-27"}
 SUMMARIZE = {"compaction": {"type": "summarize"}}
-THINKS = [
+THINKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
     {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
 ]
@@ -158,8 +158,10 @@ async def test_an_image_costs_tokens_by_its_size_not_its_bytes(api: ScriptedAPI)
 
 async def test_cleared_results_are_not_read_but_still_sent(api: ScriptedAPI) -> None:
     """Context editing lowers what is counted and says so; the client keeps sending everything."""
-    calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "look", "input": {}} for n in "abcde"]
-    results = [
+    calls: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": f"toolu_{n}", "name": "look", "input": {}} for n in "abcde"
+    ]
+    results: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call["id"], "content": "word " * 9_000}
         for call in calls
     ]

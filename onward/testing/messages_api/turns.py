@@ -28,7 +28,8 @@ def role_of(message: Object) -> object:
 def summary_text(body: Object) -> str:
     """Return the text of the summary that a request begins with; empty: it begins with none."""
     messages = messages_of(body)
-    first = next(iter(blocks_of(messages[0])), {}) if messages else {}
+    nothing: Object = {}
+    first = next(iter(blocks_of(messages[0])), nothing) if messages else nothing
     return str(first.get("content") or "") if first.get("type") == "compaction" else ""
 
 
