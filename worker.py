@@ -176,24 +176,14 @@ async def _work(
         history_events=settings.history_events,
         search_attributes=await register(connections.temporal),
     )
-    async with build_worker(services, settings.task_queue), _janitor(settings, connections):
+    janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
+    async with build_worker(services, settings.task_queue), janitor.working():
         _say(_start_line(settings, app, connections))
         for warning in _warnings(connections.guarantee, has_key=claude.has_key(anthropic)):
             _say(f"warning: {warning}")
         await stopping.wait()
         _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
     _say("stopped")
-
-
-@asynccontextmanager
-async def _janitor(settings: Settings, connections: Connections) -> AsyncGenerator[None]:
-    janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
-    working = asyncio.create_task(janitor.work())
-    try:
-        yield
-    finally:
-        working.cancel()
-        await asyncio.wait([working])
 
 
 @asynccontextmanager

@@ -8,6 +8,8 @@ works at a time, in whichever worker comes first; two at once would do no harm.
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Literal, cast
 
 from redis.asyncio import Redis
@@ -27,6 +29,7 @@ Fate = Literal["open", "closed", "unknown"]
 Swept = Counter[Fate]
 """How many runs of each fate a sweep saw."""
 
+_CANCEL_AGAIN_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,19 @@ class Janitor:
 
     def __init__(self, redis: Redis, temporal: Client, *, every_s: float) -> None:
         self._redis, self._temporal, self._every_s = redis, temporal, every_s
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        """Work beside the block, and end with it."""
+        task = asyncio.create_task(self.work())
+        try:
+            yield
+        finally:
+            # Python 3.11's `wait_for`, in which the Redis client sends, loses a cancel that comes
+            # just as it ends: the janitor would sleep on, and a worker that was told to stop, too.
+            while not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
 
     async def work(self) -> None:
         """Sweep whenever it is time and no other worker does; until cancelled."""

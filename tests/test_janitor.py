@@ -5,7 +5,7 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -197,7 +197,7 @@ async def test_it_outlives_its_redis(
     await server.kill()
     redis = redis_client(server.url)
     janitor = Janitor(redis, scene.temporal, every_s=0.2)
-    async with redis, working(janitor):
+    async with redis, janitor.working():
         with caplog.at_level(logging.WARNING):
             await wait_until(lambda: "janitor" in caplog.text, 20, what="the warning")
         await server.start()
@@ -209,16 +209,20 @@ async def test_it_outlives_its_redis(
         await wait_until(expires, 20, what="the sweep")
 
 
-@asynccontextmanager
-async def working(janitor: Janitor) -> AsyncGenerator[None]:
-    """Let it work beside the block."""
-    task = asyncio.create_task(janitor.work())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+async def test_it_ends_with_its_worker_though_a_client_loses_the_cancel(scene: Scene) -> None:
+    """A worker that is told to stop stops: a cancel that nobody heard is said again."""
+    heard: list[bool] = []
+
+    class Deaf(Janitor):
+        async def work(self) -> None:
+            for _ in range(2):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                heard.append(True)
+
+    async with asyncio.timeout(20), Deaf(scene.redis, scene.temporal, every_s=3600).working():
+        await asyncio.sleep(0)  # it begins
+    assert len(heard) == 2
 
 
 @pytest.mark.parametrize("workflow_id", ["plain", "a:b{c}/d e", "ümläut*?[x]"])
