@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import MODEL, Bench, Run, app_of, says, uses
 from temporalio.api.history.v1 import HistoryEvent
 
 from onward import ToolContext, tool
@@ -107,7 +107,7 @@ async def test_what_was_sent_is_sent_again_to_the_byte(
     assert len(read_whole) == 2
 
 
-@pytest.mark.parametrize("lost", ["the hash", "the nonce"])
+@pytest.mark.parametrize("lost", ["the hash", "the nonce", "the beginning"])
 async def test_a_conversation_at_hand_hides_no_loss(bench: Bench, lost: str) -> None:
     """What Redis lost is rebuilt although this step needs none of it: the next effect would."""
     acted: list[str] = []
@@ -120,12 +120,20 @@ async def test_a_conversation_at_hand_hides_no_loss(bench: Bench, lost: str) -> 
         return "acted"
 
     async def lose() -> None:
+        redis: Any = bench.redis
         key = bench.ledger(run).key
-        await (bench.redis.delete(key) if lost == "the hash" else bench.redis.hdel(key, "_ds"))
+        match lost:
+            case "the hash":
+                await redis.delete(key)
+            case "the nonce":
+                await redis.hdel(key, "_ds")
+            case _:
+                of_another = (await redis.hget(key, "s:0")).replace(MODEL.encode(), b"another")
+                await redis.hset(key, "s:0", of_another)
 
     @tool(effect="read")
     async def wipe() -> str:
-        """Lose the run's records, or just what proves that they are all there."""
+        """Lose the run's records, what proves that they are all there, or how the run began."""
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(lose(), loop))
         return "lost"
 
@@ -136,6 +144,7 @@ async def test_a_conversation_at_hand_hides_no_loss(bench: Bench, lost: str) -> 
     assert (result.outcome, result.in_doubt) == ("completed", ())
     assert acted == ["1.1", "3.1", "4.1"]
     assert (await run.activities()).count("refill") == 1
+    assert all(f'"{MODEL}"' in entry.body for entry in run.requests)
 
 
 @pytest.mark.parametrize("effect", ["read", "keyed"])
