@@ -70,7 +70,7 @@ def test_the_temporal_ui_shows_what_can_be_typed() -> None:
             since_ms=0,
         )
     )
-    lines = state.details("run 1").splitlines()
+    lines = state.details("run 1", "Pay.").splitlines()
     assert lines[0] == "**clerk** is at step 1: starting"
     assert lines[1:3] == ["", "- spent: $0.0000 in 0 requests, 0 tokens"]
     assert """(`memo="' [free](http://x)"`)""" in lines[3]
