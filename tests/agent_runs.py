@@ -95,6 +95,8 @@ class Bench:
         )
         defaults: dict[str, Any] = {
             "max_cached_workflows": 0,
+            # A workflow that is kept from its processor for two seconds counts as deadlocked.
+            "max_concurrent_workflow_tasks": 4,
             "graceful_shutdown_timeout": timedelta(),
         }
         async with anthropic, build_worker(services, self.queue, **(defaults | options)) as worker:
