@@ -40,7 +40,10 @@ class ClaudeActivity:
         """
         async with Pulse(given.takeover_s) as pulse:
             with translated():
-                reply = await _StepAttempt(self._services, given, pulse).reply()
+                attempt = _StepAttempt(self._services, given, pulse)
+                reply = await attempt.reply()
+            if not attempt.recorded:
+                return reply  # into history at once: a death during a read would lose it
             return await with_results(self._services, given, reply, pulse)
 
 
@@ -61,6 +64,8 @@ class _StepAttempt:
             lineage=reset_lineage(given.run),
             takeover_s=given.takeover_s,
         )
+        self.recorded = True
+        """The ledger holds the reply that was returned."""
         token = self._position.token
         self._requests = StepRequests(self._ledger, given.step, token, pulse)
 
@@ -150,7 +155,8 @@ class _StepAttempt:
         reply = self._prepared(found, turn, message).model_copy(update={"context": full})
         told = await self._position.complete(reply.record(), turn.model_dump_json())
         if told is None:
-            return reply  # the next step finds the gap, and history fills it
+            self.recorded = False  # the next step finds the gap, and history fills it
+            return reply
         if told.verdict != "done":
             text = f"step {self._given.step} was recorded otherwise meanwhile"
             raise stop("mismatch", text, self._requests.spend)

@@ -4,7 +4,7 @@ import asyncio
 import uuid
 
 import pytest
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
 from people import say, waiting
 
@@ -12,6 +12,7 @@ from activities import reads
 from activities.failures import again
 from activities.tools import CallAttempt
 from onward import Rejected, tool
+from onward.local_services import RedisServer
 from onward.messages import CallResult
 from onward.own_history import read_history
 from onward.testing import wait_until
@@ -121,6 +122,28 @@ async def test_a_cancel_during_a_read_keeps_the_reply(bench: Bench) -> None:
         result = await asyncio.wait_for(run.ended(), 20)
     assert (result.outcome, result.steps, result.spend.requests) == ("cancelled", 1, 1)
     assert result.spend.lost_requests == 0
+
+
+@pytest.mark.crash
+async def test_a_reply_that_is_recorded_nowhere_waits_for_no_read(
+    bench: Bench, own_redis: RedisServer
+) -> None:
+    """Redis goes while Claude answers: the reply enters history first, and is not paid twice."""
+    looks = Looks()
+    async with connected(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(looks.app):
+            run = await bench.start(uses(look("a"), delay_s=1.0), says())
+            await wait_until(lambda: len(run.requests) > 0, 30, what="the first request")
+            await own_redis.kill()
+            await wait_until(lambda: _scheduled(run, "look"), 30, what="the read's own activity")
+            await own_redis.start()
+            result = await run.ended()
+    assert (result.outcome, looks.seen, len(run.requests)) == ("completed", ["a"], 2)
+
+
+async def _scheduled(run: Run, name: str) -> bool:
+    return name in await run.activities()
 
 
 async def test_time_in_reads_is_running_time_once(bench: Bench) -> None:
