@@ -38,7 +38,7 @@ from onward.messages import (
     RunRequest,
     Witness,
 )
-from onward.names import FORK
+from onward.names import FORK, FORK_OWNER
 from onward.own_history import read_history
 from onward.records import Restored
 from onward.retelling.steps import retold
@@ -119,7 +119,7 @@ class _Copy:
                 call = asked[0]
                 ended = cut_off.retelling.result(call.call) is not None
                 if call.effect != "read" and call.refusal is None and not ended:
-                    await settle(ledger, asked, token=f"fork:{activity.info().workflow_run_id}")
+                    await settle(ledger, asked, token=FORK_OWNER + self.given.run.first_run_id)
         seen = await ledger.snapshot()
         if over:
             # Looking made its records stay.

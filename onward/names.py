@@ -10,6 +10,8 @@ BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "re
 CARRY, FORK = "carry", "fork"
 RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FORK, END})
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
+FORK_OWNER = "fork:"
+"""Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
 READ_RESULT = "read_result"
 """The tool that every agent with tools has beside its own."""
 

@@ -9,7 +9,7 @@ from agent_runs import Bench, Run
 from temporalio.client import WorkflowHandle
 
 from onward.messages import RunResult
-from onward.testing.messages_api import Step
+from onward.testing.messages_api import Script, Step
 
 
 async def asked(cli: Cli, run: Run, *typed: str) -> tuple[str, Ran]:
@@ -24,7 +24,8 @@ async def fork(cli: Cli, run: Run, *typed: str, then: Sequence[Step] = ()) -> Ru
     Claude's side tells replies by their place in the conversation: so the script is the parent's.
     """
     if then:
-        script, kept = run.bench.api.scripts[run.name], await _copied(run, typed)
+        script, kept = run.bench.api.scripts[run.name], _copied(run, typed)
+        assert isinstance(script, Script)
         steps = [*script.steps[:kept], *then]
         run.bench.api.scripts[run.name] = script.model_copy(update={"steps": steps})
     new, ran = await asked(cli, run, *typed)
@@ -40,7 +41,8 @@ def found(bench: Bench, name: str) -> Run:
     return Run(bench, name, handle)
 
 
-async def _copied(run: Run, typed: Sequence[str]) -> int:
+def _copied(run: Run, typed: Sequence[str]) -> int:
     if "--step" in typed:
         return int(typed[typed.index("--step") + 1])
-    return len([name for name in await run.activities() if name == "call_claude"])
+    assert run.result is not None
+    return run.result.steps

@@ -55,7 +55,12 @@ class Effects:
             self.done.append(f"ordered {order}")
             return f"ordered {order}"
 
-        self.app = app_of(act, look, pay, once, order)
+        @tool(effect="read")
+        async def long() -> str:
+            """Give a long text."""
+            return "0123456789" * 40_000
+
+        self.app = app_of(act, look, pay, once, order, long)
 
 
 @pytest.fixture
@@ -212,9 +217,11 @@ async def parted(bench: Bench, tool_name: str) -> tuple[Run, ClaudeReply]:
     return run, ClaudeReply.model_validate_json(record.result)
 
 
-async def claimed(bench: Bench, run: Run, reply: ClaudeReply, lease_ms: int) -> str:
+async def claimed(
+    bench: Bench, run: Run, reply: ClaudeReply, lease_ms: int, *, index: int = 1
+) -> str:
     """Claim the waiting call as an old attempt would; returns the verdict."""
-    call = reply.calls[1]
+    call = reply.calls[index]
     claim = await bench.ledger(run).claim(
         call.call,
         fp=call.fingerprint,
@@ -264,6 +271,30 @@ async def test_a_call_that_an_attempt_held_is_in_doubt(
         result = await forks[-1].ended()
     assert "OUTCOME UNKNOWN: this call may or may not have happened" in told_last(parent)
     assert (result.outcome, result.in_doubt, effects.done) == ("completed", ("1.2",), [])
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["never claimed", "claimed"])
+async def test_a_call_after_the_step_is_settled_too(
+    bench: Bench, cli: Cli, effects: Effects, *, held: bool
+) -> None:
+    """One that never ran is not listed, and can never run; one that may have needs a --yes."""
+    async with bench.worker(effects.app):
+        parent = await bench.start(uses(("look", {})), uses(("pay", {"to": "a"})), says())
+        await waiting(parent)
+        await parent.handle.terminate()
+        record = (await bench.ledger(parent).records("2")).records["2"]
+        reply = ClaudeReply.model_validate_json(record.result)
+        if held:
+            assert await claimed(bench, parent, reply, 1, index=0) == "claimed"
+            _, ran = await asked(cli, parent, "--step", "1")
+            assert (ran.code, "2.1 pay (to=a): OUTCOME UNKNOWN" in ran.err) == (2, True)
+        bench.api.scripts[parent.name] = bench.script(uses(("look", {})), says("Done."))
+        forked = await fork(cli, parent, "--step", "1", *(["--yes"] if held else []))
+        assert (await forked.ended()).text == "Done."
+        verdict = await claimed(bench, parent, reply, 1000, index=0)
+    assert verdict == ("doubt" if held else "failed")
+    assert ("- pay (to=a): OUTCOME UNKNOWN" in told_last(parent)) == held
+    assert effects.done == []
 
 
 async def test_a_worker_waits_for_a_lease_that_the_command_did_not_see(
@@ -365,6 +396,71 @@ async def test_a_reset_gives_the_same_fork(bench: Bench, cli: Cli, effects: Effe
         result = await reset.ended()
     assert (result.outcome, result.text) == ("completed", "Done.")
     assert effects.done == ["first", "second", "third"]
+
+
+async def test_a_run_that_continued_as_new_is_copied_whole(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """Its segments are read too; a long result that was copied can still be read on in."""
+    bench.history_events = 20
+    async with bench.worker(effects.app):
+        steps = [uses(("long", {})), *(uses(("act", {"what": str(n)})) for n in range(4))]
+        parent = await bench.start(*steps, says("That is all."))
+        await parent.ended()
+        assert await chain_of(parent) > 1
+        then = [uses(("read_result", {"call": "1.1", "offset": 100_000})), says("Read.")]
+        forked = await fork(cli, parent, "--message", "Read on.", then=then)
+        assert (await forked.ended()).text == "Read."
+        shown = await cli("transcript", forked.name)
+    assert "bytes 100000 to" in told_last(parent)
+    assert shown.out.count("\n── step") == len(steps) + 3
+    assert effects.done == list("0123")
+
+
+async def chain_of(run: Run) -> int:
+    """How many workflow runs made the run."""
+    newest = await run.bench.temporal.get_workflow_handle(run.name).describe()
+    begun, number = newest.run_id, 1
+    while True:
+        handle = run.bench.temporal.get_workflow_handle(run.name, run_id=begun)
+        first = (await handle.fetch_history()).events[0].workflow_execution_started_event_attributes
+        if not first.continued_execution_run_id:
+            return number
+        begun, number = first.continued_execution_run_id, number + 1
+
+
+async def test_a_reply_that_was_cut_off_is_answered(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """Its calls never ran, and each tool use needs a result before the conversation can go on."""
+    async with bench.worker(effects.app):
+        parent = await bench.start(uses(("act", {"what": "a"}), stop_reason="max_tokens"))
+        assert (await parent.ended()).outcome == "max_tokens"
+        forked = await fork(cli, parent, "--message", "Shorter.", then=[says("Done.")])
+        result = await forked.ended()
+    assert (result.outcome, effects.done) == ("completed", [])
+    assert "the reply was cut off" in told_last(parent)
+
+
+# ---- what the audit says
+
+
+async def test_the_audit_shows_the_parent_and_agrees(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """The fork's names where it comes from; the parent's agrees with what the fork settled."""
+    async with bench.worker(effects.app):
+        parent, _ = await parted(bench, "pay")
+        bench.api.scripts[parent.name] = bench.script(
+            uses(("look", {}), ("pay", {"to": "a"})), uses(("act", {"what": "b"})), says()
+        )
+        forked = await fork(cli, parent)
+        await forked.ended()
+        audited = await cli("audit", forked.name, "--verify", "--json")
+        assert (audited.code, audited.json["parent"]["workflow_id"]) == (0, parent.name)
+        assert [row["call"] for row in audited.json["effects"]] == ["2.1"]
+        of_parent = await cli("audit", parent.name, "--verify")
+        assert of_parent.code == 0, of_parent.out
 
 
 # ---- bad input

@@ -11,6 +11,7 @@ from onward.audit.held import Held
 from onward.audit.timeline import CallStory
 from onward.identity import downstream_key
 from onward.messages import CallResult, ClaudeReply, Opening
+from onward.names import FORK_OWNER
 from onward.own_history import Told
 from onward.records import Record, Restored
 from onward.transcript import BEGINNING
@@ -150,7 +151,9 @@ def _wrong_names(stories: Mapping[str, CallStory], held: Held) -> Iterator[Diffe
 def _may_have_happened(record: Record) -> bool:
     # What a business key stands for is told by the call that acted on it; one that is open is free.
     is_call = not record.fp.startswith("k:")
-    return record.st != "open" or (is_call and record.may_have_sent)
+    # A fork of this run proved that it never ran, and closed it.
+    closed = record.st == "failed" and record.own.startswith(FORK_OWNER)
+    return not closed and (record.st != "open" or (is_call and record.may_have_sent))
 
 
 def _place(position: str) -> str:
