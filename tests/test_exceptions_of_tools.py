@@ -73,7 +73,7 @@ async def _called(bench: Bench, effect: EffectClass, *rows: Sequence[Exception])
     ]
 
 
-async def _each(bench: Bench, effect: EffectClass, errors: list[Exception]) -> list[Called]:
+async def _each(bench: Bench, effect: EffectClass, errors: Sequence[Exception]) -> list[Called]:
     """Call a tool once for each error that it may raise."""
     return await _called(bench, effect, *([error] for error in errors))
 
