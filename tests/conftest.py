@@ -3,17 +3,21 @@
 Tests share them, so each uses workflow ids, task queues and keys of its own.
 """
 
+import uuid
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from agent_double import Cli, double_worker
 from agent_runs import Bench, connected
 from crash_runs import CrashBench
 from temporalio.client import Client
 
+from onward.connection import connect
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
 from onward.payload_store import data_converter
+from onward.settings import Settings
 from onward.testing.messages_api import ScriptedAPI
 from onward.testing.payments import PaymentsProcess, payments_service
 
@@ -71,3 +75,33 @@ def crash_bench(
 ) -> CrashBench:
     """Lay out what a test needs that kills workers."""
     return CrashBench(bench, temporal.address, redis_url, payments, tmp_path)
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: Path) -> str:
+    """A task queue of its own on the test's server, in an empty folder."""
+    name = f"cli-{uuid.uuid4().hex}"
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", name)
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+@pytest_asyncio.fixture
+async def client(queue: str) -> Client:
+    """Connect as a command in that folder would."""
+    assert queue
+    return await connect(Settings())
+
+
+@pytest_asyncio.fixture
+async def worker(client: Client, queue: str) -> AsyncGenerator[None]:
+    """Run a worker of the double on that task queue."""
+    async with double_worker(client, queue):
+        yield
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run commands in this process."""
+    return Cli(capsys)

@@ -1,65 +1,17 @@
-import asyncio
-import json
+"""`starter.py` starts runs, tells how they ended, and looks at those that go on."""
+
 import os
-import pty
-import signal
 import subprocess
 import sys
-import uuid
-from collections.abc import AsyncGenerator
-from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import pytest
-import pytest_asyncio
 from agent_double import Cli, double_worker
 from temporalio.client import Client
+from typed_commands import DONE, ROOT, new_id, until_doing, until_trouble, waiting
 
-import starter
-from onward.connection import connect
-from onward.local_services import (
-    LocalAddresses,
-    TemporalServer,
-    temporal_server,
-    write_local,
-)
-from onward.settings import Settings
-
-ROOT = Path(__file__).parent.parent
-DONE = "Done: [bold]naïve[/bold] ✓"
-
-
-@pytest.fixture
-def queue(monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: Path) -> str:
-    """A task queue of its own on the test's server, in an empty folder."""
-    name = f"cli-{uuid.uuid4().hex}"
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", name)
-    monkeypatch.chdir(tmp_path)
-    return name
-
-
-@pytest_asyncio.fixture
-async def client(queue: str) -> Client:
-    assert queue
-    return await connect(Settings())
-
-
-@pytest_asyncio.fixture
-async def worker(client: Client, queue: str) -> AsyncGenerator[None]:
-    async with double_worker(client, queue):
-        yield
-
-
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)
-
-
-def new_id() -> str:
-    return f"run/{uuid.uuid4().hex[:8]}"
-
+from onward.local_services import LocalAddresses, TemporalServer, write_local
+from onward.testing import wait_until
 
 # ---- starting
 
@@ -291,12 +243,16 @@ async def test_list_has_a_line_a_run_when_piped(cli: Cli) -> None:
     """Piped, `list` prints a line a run with tabs and cuts nothing off; `--json` has the same."""
     run_id = new_id() + " long " + "x" * 120
     await cli("start", "completes\twith a tab", "--id", run_id, "--wait")
-    ran = await cli("list", "--limit", "50")
-    row = next(line for line in ran.out.splitlines() if line.startswith(run_id))
+    row = await wait_until(lambda: row_of(cli, run_id), 20, what="the run being listed")
     assert row.split("\t")[2] == "coder"
     assert len(row.split("\t")) == 6
     listed = (await cli("list", "--json", "--limit", "50")).json["runs"]
     assert run_id in [run["run"] for run in listed]
+
+
+async def row_of(cli: Cli, run_id: str) -> str:
+    lines = (await cli("list", "--limit", "50")).out.splitlines()
+    return next((line for line in lines if line.startswith(run_id)), "")
 
 
 @pytest.mark.usefixtures("worker")
@@ -321,230 +277,3 @@ async def test_local_worker_is_found_and_its_ui_linked(
     assert f"Temporal at {temporal.address}, namespace default, of worker.py --local" in ran.err
     assert "http://127.0.0.1:2/namespaces/default/workflows/run%2F" in ran.err
     assert "%20100%25" in ran.err
-
-
-@pytest.mark.crash
-async def test_waiting_outlasts_a_temporal_that_goes_away(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch, queue: str
-) -> None:
-    """Temporal is killed while one waits: that is said, and the result comes when it is back."""
-    async with temporal_server(None, ui=False) as server:
-        monkeypatch.setenv("TEMPORAL_ADDRESS", server.address)
-        async with double_worker(await connect(Settings()), queue):
-            run_id = await waiting(cli)
-            waiter = await piped("start", "waits", "--id", run_id, "--wait")
-            assert waiter.stderr is not None
-            await line_with(waiter.stderr, "at most 100 steps")
-            await server.kill()
-            await line_with(waiter.stderr, "Temporal did not answer")
-            await server.start()
-            client = await connect(Settings())
-            await client.get_workflow_handle(run_id).signal("cancel")
-            out, err = await waiter.communicate()
-    assert (waiter.returncode, out.decode()) == (5, DONE + "\n"), err
-
-
-# ---- the same id again
-
-
-@pytest.mark.usefixtures("worker")
-async def test_same_id_attaches_while_it_runs(cli: Cli) -> None:
-    """`start --id` of a running run attaches: no second run, its limits unchanged and said."""
-    run_id = await waiting(cli)
-    ran = await cli("start", "waits", "--id", run_id, "--json", "--max-steps", "3")
-    assert (ran.code, ran.json["how"]) == (0, "attached")
-    assert ran.json["limits"]["max_steps"] == 100
-    assert "stay as they were" in ran.err
-
-
-@pytest.mark.usefixtures("worker")
-@pytest.mark.parametrize(("prompt", "code"), [("completes", 0), ("fails", 1), ("limited", 6)])
-async def test_same_id_of_an_ended_run_starts_nothing(
-    cli: Cli, client: Client, prompt: str, code: int
-) -> None:
-    """However a run ended, its id starts nothing again: its result, its exit code (C20)."""
-    run_id = new_id()
-    first = await cli("start", prompt, "--id", run_id, "--wait", "--json")
-    again = await cli("start", prompt, "--id", run_id, "--json")
-    assert (again.code, again.json) == (code, first.json)
-    newest = await client.get_workflow_handle(run_id).describe()
-    assert newest.run_id == first.json["run_id"]
-
-
-@pytest.mark.usefixtures("worker")
-async def test_again_starts_a_new_run_and_says_what_that_means(cli: Cli) -> None:
-    """`--again` runs an ended id once more, and says that its idempotency keys are new."""
-    run_id = new_id()
-    first = await cli("start", "completes", "--id", run_id, "--wait", "--json")
-    again = await cli("start", "completes", "--id", run_id, "--again", "--wait", "--json")
-    assert again.code == 0
-    assert again.json["run_id"] != first.json["run_id"]
-    assert "idempotency keys are new" in again.err
-
-
-@pytest.mark.usefixtures("worker")
-async def test_again_while_it_runs_is_refused(cli: Cli) -> None:
-    """`--again` never puts a second run beside one that goes on."""
-    run_id = await waiting(cli)
-    ran = await cli("start", "waits", "--id", run_id, "--again")
-    assert ran.code == 2
-    assert "still goes on" in ran.err
-
-
-@pytest.mark.usefixtures("worker")
-@pytest.mark.parametrize(
-    ("given", "shown"),
-    [
-        (["waits for something else"], ["'waits'", "'waits for something else'"]),
-        (["waits", "--agent", "support"], ["'coder'", "'support'"]),
-        (["waits", "--workspace", "."], ["'none'", "marker"]),
-    ],
-)
-async def test_id_of_another_job_is_refused_and_both_are_shown(
-    cli: Cli, given: list[str], shown: list[str]
-) -> None:
-    """Another prompt, agent or workspace under a known id is refused, and both are shown."""
-    run_id = await waiting(cli)
-    ran = await cli("start", *given, "--id", run_id)
-    assert ran.code == 2
-    assert all(text in ran.err for text in shown), ran.err
-
-
-async def test_many_starts_at_once_make_one_run(cli: Cli, client: Client) -> None:
-    """Starting one id from many places at the same moment makes one run."""
-    run_id = new_id()
-    command = [sys.executable, str(ROOT / "starter.py"), "start", "waits", "--json", "--id", run_id]
-    started = [
-        await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE) for _ in range(3)
-    ]
-    said = [json.loads((await each.communicate())[0]) for each in started]
-    assert sorted(each["how"] for each in said) == ["attached"] * 2 + ["started"]
-    assert len({each["run_id"] for each in said}) == 1
-    assert (await cli("cancel", run_id)).code == 0
-    await client.get_workflow_handle(run_id).terminate(reason="end of test")
-
-
-# ---- as a process
-
-
-@pytest.mark.usefixtures("worker")
-async def test_whole_command_as_a_process() -> None:
-    """The command as typed: text on stdout, exit code by outcome, no crash at the end."""
-    code, out, err = await process("start", "limited", "--wait")
-    assert (code, out) == (6, DONE + "\n"), err
-    assert "\x1b" not in out + err
-
-
-@pytest.mark.usefixtures("worker")
-@pytest.mark.parametrize("times", [1, 3])
-async def test_ctrl_c_leaves_the_run_going(cli: Cli, times: int) -> None:
-    """Ctrl-C while waiting ends the command with 130, says that the run goes on, no traceback."""
-    run_id = await waiting(cli)
-    waiter = await piped("result", run_id, "--wait")
-    assert waiter.stderr is not None
-    await line_with(waiter.stderr, "Temporal at")
-    with suppress(ProcessLookupError):  # it may be faster than three presses
-        for _ in range(times):
-            waiter.send_signal(signal.SIGINT)
-            await asyncio.sleep(0.01)
-    _, err = await waiter.communicate()
-    assert waiter.returncode == 130
-    assert b"Traceback" not in err
-    assert (await cli("status", run_id, "--json")).json["state"] == "running"
-
-
-@pytest.mark.usefixtures("worker")
-async def test_reader_that_goes_away_is_no_traceback(cli: Cli) -> None:
-    """`list | head -1` ends quietly."""
-    await cli("start", "completes", "--wait")
-    command = f"{sys.executable} {ROOT / 'starter.py'} list --json | head -c 1"
-    shell = await asyncio.create_subprocess_shell(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    _, err = await shell.communicate()
-    assert b"Traceback" not in err
-    assert b"Broken pipe" not in err
-
-
-@pytest.mark.usefixtures("queue")
-@pytest.mark.parametrize("no_color", [False, True])
-async def test_terminal_gets_colours_unless_no_color(*, no_color: bool) -> None:
-    """On a terminal errors are coloured; with NO_COLOR they are not."""
-    controller, terminal = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm"} | ({"NO_COLOR": "1"} if no_color else {})
-    with os.fdopen(controller, "rb", buffering=0) as reader:
-        shown = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(ROOT / "starter.py"),
-            *("status", "nowhere"),
-            stdout=terminal,
-            stderr=terminal,
-            env=environment,
-        )
-        os.close(terminal)
-        text = await asyncio.to_thread(read_all, reader)
-        await shown.wait()
-    assert "error: Temporal knows no run 'nowhere'" in text
-    assert ("\x1b[1;31m" in text) is not no_color
-
-
-def test_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` teaches: every command shows an example."""
-    for command in ("start", "status", "spend", "cancel", "result", "list", "demo"):
-        assert starter.run([command, "--help"]) == 0
-        assert f"python starter.py {command}" in capsys.readouterr().out
-
-
-# ---- the pieces
-
-
-async def waiting(cli: Cli) -> str:
-    """Start a run that waits until it is stopped."""
-    run_id = new_id()
-    await cli("start", "waits", "--id", run_id)
-    await until_doing(cli, run_id, "12.1 bash")
-    return run_id
-
-
-async def until_doing(cli: Cli, run_id: str, what: str) -> None:
-    async with asyncio.timeout(20):
-        while (await cli("status", run_id, "--json")).json["doing"] != what:
-            pass
-
-
-async def until_trouble(cli: Cli, run_id: str, what: str) -> None:
-    async with asyncio.timeout(20):
-        while what not in str((await cli("status", run_id, "--json")).json["troubles"]):
-            pass
-
-
-async def process(*tokens: str) -> tuple[int | None, str, str]:
-    command = await piped(*tokens)
-    out, err = await command.communicate()
-    return command.returncode, out.decode(), err.decode()
-
-
-async def piped(*tokens: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(ROOT / "starter.py"),
-        *tokens,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-async def line_with(stream: asyncio.StreamReader, text: str) -> None:
-    async with asyncio.timeout(30):
-        while text.encode() not in (line := await stream.readline()):
-            assert line, f"it ended without {text!r}"
-
-
-def read_all(reader: IO[bytes]) -> str:
-    found = b""
-    try:
-        while part := reader.read(4096):
-            found += part
-    except OSError:  # so Linux says that the other end of a terminal is closed
-        pass
-    return found.decode()
