@@ -107,7 +107,7 @@ async def test_people_read_who_said_what(bench: Bench, cli: Cli) -> None:
         '{"what":"picture"}',
         "result of 2.1",
         "a dot",
-        "[image image/png, about 9 bytes]",
+        "[image image/png, 8 bytes]",
         "2.2 nothing",
         "{}",
         "error of 2.2",

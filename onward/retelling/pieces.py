@@ -12,7 +12,6 @@ from onward.transcript import blocks_of, is_summary
 Kind = Literal["step", "person", "claude", "thinking", "call", "result", "error"]
 
 _NO_ANSWER = "(no result was sent to Claude)"
-_BASE64_PART = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,8 @@ def _reply(retelling: Retelling, step: Step) -> Iterator[Piece]:
                 )
             case "tool_use":
                 yield from next(asked)
+            case "compaction":
+                yield Piece("claude", "Claude, summing up", str(block.get("content") or ""))
             case _:
                 yield Piece("claude", "Claude", shown(block))
 
@@ -90,6 +91,7 @@ def shown(block: Mapping[str, Any]) -> str:
         return str(block.get("text") or "")
     if isinstance(source, dict) and "data" in source:
         found = cast("dict[str, Any]", source)
-        size = int(len(str(found["data"])) / _BASE64_PART)
-        return f"[{block.get('type')} {found.get('media_type', '')}, about {size:,} bytes]"
+        data = str(found["data"])
+        size = len(data) * 3 // 4 - data[-2:].count("=")
+        return f"[{block.get('type')} {found.get('media_type', '')}, {size:,} bytes]"
     return f"[{block.get('type')}] {json_text.dumps(block)}"
