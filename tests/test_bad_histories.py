@@ -12,6 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities import refill
 from onward import client, tool
+from onward.ledger import Ledger
 from onward.local_services import RedisServer
 from onward.own_history import Told, read_history
 from onward.testing import wait_until
@@ -139,3 +140,23 @@ async def test_a_segment_that_is_gone_delays_the_run(
                 away.rename(file)
             result = await run.ended()
     assert (result.outcome, result.steps) == ("completed", 3)
+
+
+async def test_a_ledger_that_loses_what_it_is_given_keeps_the_run(
+    bench: Bench, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More refills than five in one step end no run: they only come more slowly."""
+    restored, restore = list[int](), Ledger.restore
+
+    async def lost(ledger: Ledger, *told: Any) -> None:
+        restored.append(len(told[0]))
+        if len(restored) > 6:
+            await restore(ledger, *told)
+
+    monkeypatch.setattr(Ledger, "restore", lost)
+    async with connected(own_redis.url) as redis:
+        bench.redis = redis
+        async with bench.worker(app_of(look)):
+            run = await wiped(bench)
+            result = await run.ended()
+    assert (result.outcome, result.steps, len(restored)) == ("completed", 3, 7)

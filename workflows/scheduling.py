@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
+from itertools import count
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -17,8 +18,13 @@ from workflows.stops import gave_up, kind_of
 
 T = TypeVar("T", bound=m.Wire)
 
-_REPAIRS = 5
-"""Refills or redos of one step before it is given up: more would find the same."""
+_REDOS = 5
+"""Of one step before it is given up: more would find the same."""
+_REFILLS_AT_ONCE = 5
+_LONGEST_PAUSE_S = 60
+"""Between more refills of one step than that: a Redis that loses everything at once is mended by
+people, and until then the run stays open.
+"""
 _GRACE_S = 60.0
 """Seconds that an activity may take beyond its tool's own time limit, to record what happened."""
 _CLAUDE_S = 3600.0
@@ -82,21 +88,21 @@ async def ask_claude(state: RunState, ids: Iterator[str], compact: m.Compacting)
 
     Each try of the step has the next of `ids`. Raises `ActivityError` when it cannot be done.
     """
-    step = next(ids)
-    for repair in range(_REPAIRS + 1):
+    step, refills, redos = next(ids), 0, 0
+    while True:
         state.asking = step
         try:
             return await _ask_once(state, step, compact)
         except ActivityError as error:
             kind = kind_of(error)
-            if kind not in {"ledger_gap", "mismatch"} or repair == _REPAIRS:
-                raise
             if kind == "ledger_gap":
-                await refill(state)
-            else:
+                refills += 1
+                await refill(state, refills)
+            elif kind == "mismatch" and redos < _REDOS:
                 state.gave_up(gave_up(error))
-                step = next(ids)
-    raise AssertionError("unreachable: the last repair returns or raises")
+                step, redos = next(ids), redos + 1
+            else:
+                raise
 
 
 async def _ask_once(state: RunState, step: str, compact: m.Compacting) -> m.ClaudeReply:
@@ -183,20 +189,26 @@ async def resolve(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolut
 
 async def _refilling(state: RunState, run: Callable[[], Awaitable[T]]) -> T:
     """Run an activity; where it finds the ledger incomplete, refill and run it again."""
-    for _ in range(_REPAIRS):
+    for refills in count(1):
         try:
             return await run()
         except ActivityError as error:
             if kind_of(error) != "ledger_gap":
                 raise
-            await refill(state)
-    return await run()
+            await refill(state, refills)
+    raise AssertionError("unreachable: counting has no end")
 
 
-async def refill(state: RunState) -> None:
-    """Rebuild the run's records in Redis from its own history, and take a new witness."""
+async def refill(state: RunState, times: int) -> None:
+    """Rebuild the run's records in Redis from its own history, and take a new witness.
+
+    `times`: how many refills this makes for the same activity.
+    """
     if state.opening is None or state.witness is None:
         return
+    if times > _REFILLS_AT_ONCE:
+        pause_s = min(2 ** (times - _REFILLS_AT_ONCE), _LONGEST_PAUSE_S)
+        await workflow.sleep(pause_s, summary="the ledger loses what it is given")
     given = m.RefillInput(run=run_ref(state), witness=state.witness, head=state.head)
     takeover_s = state.opening.takeover_s
     refilled = await _activity(
