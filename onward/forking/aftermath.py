@@ -1,17 +1,19 @@
 """What a run did after the step at which its conversation is cut: it is real, and is not undone."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onward import json_text
 from onward.forking.cut import Cut
 from onward.forking.fates import Fate, LedgerView, fate
+from onward.records import Record
 from onward.wording import in_words
 
 _CALL = re.compile(r"(\d+)(\.r\d+)?\.\d+")
 _MAY_HAVE_HAPPENED = frozenset({"done", "in doubt", "under way"})
 _RESULT_CHARS = 500
+_UNKNOWN = "OUTCOME UNKNOWN, it may or may not have happened"
 _GONE_ON = (
     "This conversation goes on from here as a copy of an earlier one. The earlier one went "
     "further, and did the following, which stands and which you have not seen. Do not do it again. "
@@ -64,19 +66,23 @@ def _effect(found: Fate) -> Effect:
         content = json_text.printable(found.result.content) if found.result else ""
         return Effect(call.call, what, "done", content[:_RESULT_CHARS])
     why = in_words(found.why) if found.why else "it is under way"
-    return Effect(call.call, what, f"OUTCOME UNKNOWN, it may or may not have happened ({why})")
+    return Effect(call.call, what, f"{_UNKNOWN} ({why})")
 
 
 def _of_other_branches(
     cut: Cut, known: set[tuple[str, str]], seen: LedgerView | None
 ) -> Iterator[Effect]:
     """Find what only Redis knows: calls of a branch that a reset cut off."""
-    for position, record in sorted((seen.records if seen else {}).items()):
+    records: Mapping[str, Record] = seen.records if seen else {}
+    for position, record in records.items():
         place = _CALL.fullmatch(position)
-        if place is None or int(place[1]) <= cut.last.number or record.cls == "read":
-            continue
-        happened = record.st in {"done", "doubt", "claimed"} or record.may_have_sent
-        if happened and record.st != "failed" and (position, record.fp) not in known:
-            outcome = "done" if record.st == "done" else "OUTCOME UNKNOWN"
-            what = f"a call that a reset took out of the conversation ({record.cls})"
-            yield Effect(position, what, outcome)
+        later = place is not None and int(place[1]) > cut.last.number
+        if later and record.cls != "read" and (position, record.fp) not in known:
+            yield from _of_record(position, record)
+
+
+def _of_record(position: str, record: Record) -> Iterator[Effect]:
+    if record.st == "failed" or (record.st == "open" and not record.may_have_sent):
+        return
+    outcome = "done" if record.st == "done" else _UNKNOWN
+    yield Effect(position, f"{record.cls} call that a reset left out of history", outcome)
