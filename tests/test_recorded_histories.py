@@ -6,11 +6,14 @@ To record one with the present code: `ONWARD_RECORD=NAME pytest tests/test_recor
 import json
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from people import say, waiting
+from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
@@ -29,9 +32,28 @@ RECORDED = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.json")
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_recorded_history_replays(name: str) -> None:
     """The present code makes the same commands as the code that made the history."""
+    await _replay(name)
+
+
+async def _replay(name: str) -> None:
     history = WorkflowHistory.from_json(name, RECORDED[name])
     replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
     await replayer.replay_workflow(history)
+
+
+@pytest.mark.replay
+@pytest.mark.parametrize("name", RECORDED)
+async def test_a_change_that_breaks_it_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An activity that was not there before fails the replay, so the test above can fail (C13)."""
+    execute, extra = workflow.execute_activity, "extra"
+
+    async def one_more(activity: str, *given: Any, **options: Any) -> Any:
+        await execute(extra, start_to_close_timeout=timedelta(seconds=1))
+        return await execute(activity, *given, **options)
+
+    monkeypatch.setattr(workflow, "execute_activity", one_more)
+    with pytest.raises(workflow.NondeterminismError):
+        await _replay(name)
 
 
 def test_there_is_a_history_to_replay() -> None:
@@ -72,7 +94,12 @@ async def doubted(run: Run, call: str) -> None:
 
 @pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
 async def test_record_a_history(bench: Bench) -> None:
-    """One run with reads, effects, a refusal, doubts, people who decide, a wipe and its refill."""
+    """One run with reads, effects, a refusal, doubts, people who decide, a wipe and its refill.
+
+    It continues as new twice: once in the middle of a step, which waits for people. Recorded are
+    the histories of its three workflow runs, and that of the second while it waits.
+    """
+    bench.history_events = 40
     steps = [
         uses(("look", {}), ("look", {}), ("act", {})),
         uses(("absent", {}), ("fall", {}), ("act", {})),
@@ -84,6 +111,8 @@ async def test_record_a_history(bench: Bench) -> None:
         async with bench.worker(app_of(look, act, fall, pay), search_attributes=True):
             run = await bench.start(*steps, says())
             await waiting(run, 2)
+            await wait_until(lambda: _is_second(run), 30, what="the second workflow run")
+            record("waiting", await run.history())
             await say(run, "approve", "3.1")
             await say(run, "deny", "3.2", why="too much")
             for call in ("3.1", "3.3"):
@@ -92,9 +121,17 @@ async def test_record_a_history(bench: Bench) -> None:
             await wait_until(lambda: len(run.requests) > 3, 30, what="the fourth request")
             await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
             await run.ended()
-    history = json.loads((await run.history()).to_json())
+    for number, history in enumerate(await run.chain(), start=1):
+        record(str(number), history)
+
+
+async def _is_second(run: Run) -> bool:
+    return len(await run.chain()) > 1
+
+
+def record(part: str, history: WorkflowHistory) -> None:
     # Where it was recorded is nobody's business and changes nothing.
     private = r'"(identity|stackTrace|workerInstanceKey)": "(?:[^"\\]|\\.)*"'
-    text = re.sub(private, r'"\1": ""', json.dumps(history, indent=1))
+    text = re.sub(private, r'"\1": ""', json.dumps(json.loads(history.to_json()), indent=1))
     assert WORKFLOW in text
-    (FOLDER / f"{os.environ['ONWARD_RECORD']}.json").write_text(text)
+    (FOLDER / f"{os.environ['ONWARD_RECORD']}-{part}.json").write_text(text)
