@@ -153,7 +153,10 @@ async def test_limits_count_from_the_fork(bench: Bench, cli: Cli, effects: Effec
             *(uses(("look", {})) for _ in range(3)), says("Later."), max_steps=2
         )
         assert (await parent.ended()).outcome == "limit_steps"
-        forked = await fork(cli, parent, "--max-steps", "1")
+        new, ran = await asked(cli, parent, "--max-steps", "1")
+        assert "2 steps of them copied; money and time count from here" in ran.err
+        assert "at most 3 steps" in ran.err
+        forked = found(bench, new)
         result = await forked.ended()
         assert (result.outcome, result.steps) == ("limit_steps", 3)
         again = await fork(cli, forked)
