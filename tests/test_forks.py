@@ -10,8 +10,9 @@ from agent_runs import Bench, Run, app_of, says, uses
 from forked import asked, fork, found
 from people import waiting
 from redis.asyncio import Redis
+from temporalio.converter import DataConverter
 
-from onward import ToolContext, tool
+from onward import ToolContext, segments, tool
 from onward.local_services import TemporalServer
 from onward.messages import ClaudeReply, RunResult
 from onward.testing import wait_until
@@ -360,6 +361,27 @@ async def test_a_cancelled_run_goes_on(bench: Bench, cli: Cli, effects: Effects)
     assert "did a" in told_last(parent)
     assert "Not run" in told_last(parent)
     assert effects.done == ["a"]
+
+
+async def test_an_attempt_that_dies_in_the_middle_changes_nothing(
+    bench: Bench, cli: Cli, effects: Effects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor finds what was settled and written, and makes the same copy of it."""
+    keep, died = segments.keep, list[bytes]()
+
+    async def dies_once(converter: DataConverter, value: bytes) -> str:
+        died.append(value)
+        if len(died) == 1:
+            raise RuntimeError("the worker died")
+        return await keep(converter, value)
+
+    monkeypatch.setattr(segments, "keep", dies_once)
+    async with bench.worker(effects.app):
+        parent, _ = await parted(bench, "once")
+        result = await (await fork(cli, parent)).ended()
+    assert (result.outcome, result.in_doubt, effects.done) == ("completed", (), [])
+    assert "Not run" in told_last(parent)
+    assert (len(died), died[0]) == (2, died[1])
 
 
 # ---- where forks come from

@@ -55,17 +55,7 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
     limits, new_id = options.limits, options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)
-    cut_off = cut(await retell(session.client, run), run.id, options.step)
-    _refuse_unfinished(run, cut_off)
-    seen = await _look(session, run)
-    _refuse_held(run, cut_off, seen)
-    effects = aftermath(cut_off, seen)
-    if not (message or effects or cut_off.open_ended):
-        raise UsageError(
-            f"step {cut_off.last.id} of run {run.id!r} leaves nothing to answer, so there is "
-            'nothing to say to Claude. Add --message "…"'
-        )
-    _ask(run, cut_off, effects, out, yes=options.yes)
+    await _check(session, run, options)
     request = await _request(session, run, options.step, message, limits)
     started = await starting.start(
         session.client,
@@ -75,6 +65,21 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
         before_new=lambda: check_room(session.settings, session.target, out),
     )
     return await show_started(session, started, request, wait=options.wait)
+
+
+async def _check(session: Session, run: Run, options: ForkOptions) -> None:
+    """Refuse what cannot be forked, and what was done since unless it is accepted."""
+    cut_off = cut(await retell(session.client, run), run.id, options.step)
+    _refuse_unfinished(run, cut_off)
+    seen = await _look(session, run)
+    _refuse_held(run, cut_off, seen)
+    effects = aftermath(cut_off, seen)
+    if not (options.message or effects or cut_off.open_ended):
+        raise UsageError(
+            f"step {cut_off.last.id} of run {run.id!r} leaves nothing to answer, so there is "
+            'nothing to say to Claude. Add --message "…"'
+        )
+    _ask(run, cut_off, effects, session.out, yes=options.yes)
 
 
 def _refuse_unfinished(run: Run, cut_off: Cut) -> None:
