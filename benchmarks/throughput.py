@@ -110,7 +110,8 @@ def _median(loads: Sequence[Load]) -> Load:
         if isinstance(value, float)
     }
     finished = min(load.finished for load in loads)
-    return Load(**rows[0] | middle | {"finished": finished})
+    merged: dict[str, Any] = rows[0] | middle | {"finished": finished}
+    return Load(**merged)
 
 
 # ---- what is shown
