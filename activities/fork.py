@@ -17,11 +17,12 @@ from activities.failures import stop, translated
 from activities.pulse import Pulse
 from activities.services import Services
 from activities.settle import settle
-from onward import segments
+from onward import json_text, segments
 from onward.client import look, rpc_errors
 from onward.errors import HistoryGap, NoSuchRun
 from onward.forking.aftermath import aftermath, told_to_claude
-from onward.forking.copying import Answers, answers, copied_records
+from onward.forking.business import business_keys
+from onward.forking.copying import answers, copied_records
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView
 from onward.lifetime import records_ttl_ms
@@ -71,7 +72,7 @@ def _for_good() -> Generator[None]:
     try:
         yield
     except (NoSuchRun, HistoryGap) as error:
-        raise stop("app", str(error)) from error
+        raise stop("app", f"the run to copy cannot be told, so nothing begins: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class _Copy:
         cut_off = await self._cut()
         seen = await self._settled(cut_off)
         found = answers(cut_off, seen)
-        opening, reference = await self._write(cut_off, found)
+        keys = business_keys(cut_off, seen, self.parent.workflow_id)
+        opening, reference = await self._write(cut_off, copied_records(cut_off, found, keys))
         reply = cut_off.last.reply
         return Carried(
             segments=(reference,),
@@ -115,17 +117,13 @@ class _Copy:
         ledger = self.services.ledger(_ref(self.parent))
         over = await self._is_over()
         if over:
-            for asked in (*cut_off.calls(), *cut_off.later_effects()):
-                call = asked[0]
-                ended = cut_off.retelling.result(call.call) is not None
-                if call.effect != "read" and call.refusal is None and not ended:
-                    await settle(ledger, asked, token=FORK_OWNER + self.given.run.first_run_id)
+            for asked in cut_off.open_effects():
+                await settle(ledger, asked, token=FORK_OWNER + self.given.run.first_run_id)
         seen = await ledger.snapshot()
         if over:
             # Looking made its records stay.
             await ledger.end(await records_ttl_ms(self.services.temporal), if_unset=True)
-        nonce = seen.witness.nonce if seen.witness else ""
-        return LedgerView(seen.records, nonce, int(time.time() * 1000))
+        return LedgerView(seen.records, seen.witness, int(time.time() * 1000))
 
     async def _is_over(self) -> bool:
         # The newest run of the chain: one that was reset lives on in another, with the same ledger.
@@ -134,11 +132,10 @@ class _Copy:
 
     # ---- this run's records
 
-    async def _write(self, cut_off: Cut, found: Answers) -> tuple[Opening, str]:
+    async def _write(self, cut_off: Cut, copied: RunRecords) -> tuple[Opening, str]:
         """Write the copy into the ledger and the payload store; returns its reference."""
         ledger, run = self.services.ledger(self.given.run), self.given.run
         witness = await witness_of(self.services, ledger, run, self.given.witness)
-        copied = copied_records(cut_off, found)
         await ledger.restore(copied.ends, copied.turns)
         opening = await recorded(
             self.services, ledger, run, witness, lambda: self._opening(cut_off, witness)
@@ -155,7 +152,7 @@ class _Copy:
     def _opening(self, cut_off: Cut, witness: Witness) -> Opening:
         """Freeze what the other run froze; what this worker and the person say about the rest."""
         services, was, steps = self.services, cut_off.retelling.opening, cut_off.last.number
-        agent = services.app.agent(self.given.request.agent)
+        agent, model = services.app.agent(self.given.request.agent), _model(was)
         return was.model_copy(
             update={
                 "limits": _limits(was, self.given.request, steps),
@@ -164,7 +161,8 @@ class _Copy:
                 "takeover_s": services.takeover_s,
                 "search_attributes": services.search_attributes,
                 "shows_waiting": services.search_attributes,
-                "compacts": agent.context != "stop",
+                "compacts": agent.compacts(model),
+                "reads_in_step": True,
                 "history_events": services.history_events,
             }
         )
@@ -175,6 +173,10 @@ class _Copy:
         if effects := aftermath(cut_off, seen):
             said.append(PersonSaid(id="fork", text=told_to_claude(effects)))
         return [*said, Prompt()] if self.given.has_prompt else said
+
+
+def _model(was: Opening) -> str:
+    return str(json_text.load_object(was.frozen)["model"])
 
 
 def _limits(was: Opening, request: RunRequest, copied_steps: int) -> Limits:

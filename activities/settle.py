@@ -6,7 +6,7 @@ from typing import Any
 from activities.failures import again
 from onward import json_text
 from onward.forking.copying import NOT_RUN
-from onward.forking.cut import WitnessedCall
+from onward.forking.cut import StepCall
 from onward.ledger import Ledger
 from onward.messages import CallResult
 
@@ -14,7 +14,7 @@ _LEASE_MS = 10_000
 _WHY = "the run ended while it was under way"
 
 
-async def settle(ledger: Ledger, asked: WitnessedCall, token: str) -> None:
+async def settle(ledger: Ledger, asked: StepCall, token: str) -> None:
     """Give a call a definite end in the ledger of its own run, unless it has one.
 
     It is claimed as an attempt would, which alone can prove that none came before: a look could
@@ -23,10 +23,10 @@ async def settle(ledger: Ledger, asked: WitnessedCall, token: str) -> None:
 
     Raises what Temporal retries while an old attempt holds a lease on it.
     """
-    call, witness = asked
+    call = asked.call
     same: dict[str, Any] = {"fp": call.fingerprint, "cls": call.effect, "token": token}
     claim = await ledger.claim(
-        call.call, **same, lease_ms=_LEASE_MS, witness=witness, lineage=False
+        call.call, **same, lease_ms=_LEASE_MS, witness=asked.witness, lineage=False
     )
     if claim.verdict == "busy":
         until = datetime.now(UTC) + timedelta(milliseconds=claim.wait_ms)

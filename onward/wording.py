@@ -5,6 +5,7 @@ import shlex
 from onward.context_window import MAX_BODY_BYTES
 from onward.messages import ContextUse, Waiting
 
+_UNKNOWN = "OUTCOME UNKNOWN"
 _CODES = {
     "owner_lost": "its worker went away while it was under way",
     "records_lost": "Redis lost its records; whether it was sent is not known",
@@ -17,10 +18,15 @@ def in_words(why: str) -> str:
     return _CODES.get(why, why)
 
 
+def says_unknown(told: str) -> bool:
+    """Say whether Claude was told so of a call in doubt."""
+    return told.startswith(_UNKNOWN)
+
+
 def outcome_unknown(why: str) -> str:
     """Tell Claude of a call in doubt; `why` may be a code of the ledger's."""
     return (
-        f"OUTCOME UNKNOWN: this call may or may not have happened ({in_words(why)}). Do not repeat "
+        f"{_UNKNOWN}: this call may or may not have happened ({in_words(why)}). Do not repeat "
         "it. Find out with another tool whether it happened, or ask the person."
     )
 

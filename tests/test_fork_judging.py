@@ -6,20 +6,31 @@ from typing import Any
 
 import pytest
 
-from onward.forking.aftermath import aftermath, told_to_people
-from onward.forking.cut import Cut
+from onward.forking.aftermath import Effect, aftermath, told_to_claude, told_to_people
+from onward.forking.business import business_keys
+from onward.forking.cut import Cut, StepCall
 from onward.forking.fates import LedgerView, fate
-from onward.messages import ClaudeReply, Head, Limits, Opening, PreparedCall, Witness
+from onward.messages import (
+    BusinessKey,
+    CallResult,
+    ClaudeReply,
+    Head,
+    Limits,
+    Opening,
+    PreparedCall,
+    Witness,
+)
 from onward.records import Record, Restored
 from onward.retelling.steps import Retelling, Step
 from onward.transcript import Turn
+from onward.wording import outcome_unknown
 
 WITNESS = Witness(nonce="n", inc="i", run_id="r")
 NOW_MS = 1_000_000
 DONE = json.dumps({"status": "done", "content": '"sent"'})
 
 
-def call(name: str) -> PreparedCall:
+def call(name: str, **fields: Any) -> PreparedCall:
     return PreparedCall(
         call=name,
         tool_use_id=f"use-{name}",
@@ -29,6 +40,7 @@ def call(name: str) -> PreparedCall:
         key=f"key-{name}",
         summary="to=a",
         timeout_s=1,
+        **fields,
     )
 
 
@@ -37,8 +49,10 @@ def record(**fields: Any) -> Record:
     return replace(plain, **fields)
 
 
-def view(nonce: str = "n", **records: Record) -> LedgerView:
-    return LedgerView({name[1:].replace("_", "."): r for name, r in records.items()}, nonce, NOW_MS)
+def view(nonce: str = "n", inc: str = "i", *, strict: bool = True, **records: Record) -> LedgerView:
+    seen = Witness(nonce=nonce, inc=inc, run_id="r", strict=strict) if nonce else None
+    named = {name[1:].replace("k_", "k:").replace("_", "."): r for name, r in records.items()}
+    return LedgerView(named, seen, NOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +61,9 @@ def view(nonce: str = "n", **records: Record) -> LedgerView:
         (view(), "not run"),
         (view("another"), "in doubt"),
         (view(""), "in doubt"),
+        (view(inc="another"), "not run"),
+        (view(inc="another", strict=False), "in doubt"),
+        (view(strict=False), "not run"),
         (None, "in doubt"),
         (view(_2_1=record(st="done", result=DONE)), "done"),
         (view(_2_1=record(st="failed", result=DONE)), "failed"),
@@ -59,8 +76,11 @@ def view(nonce: str = "n", **records: Record) -> LedgerView:
     ],
 )
 def test_only_proof_makes_a_call_not_run(seen: LedgerView | None, end: str) -> None:
-    """Absent is "never sent" only in the dataset of the witness; every doubt stays one."""
-    found = fate((call("2.1"), WITNESS), {}, seen)
+    """Absent is "never sent" only in the dataset of the witness; every doubt stays one.
+
+    On a lossy server it is the witness's dataset only while that very process runs.
+    """
+    found = fate(StepCall(call("2.1"), WITNESS), {}, seen)
     assert found.end == end
     assert (found.result is not None) == (end in {"done", "failed"})
 
@@ -69,37 +89,73 @@ def test_history_outranks_the_ledger_and_a_late_truth_a_doubt() -> None:
     """An end in history stands; a doubt in history yields to what the ledger learned since."""
     done = Restored(st="done", fp="f", cls="at_most_once", result=DONE)
     doubt = Restored(st="doubt", fp="f", cls="at_most_once", why="owner_lost")
-    asked, late = (call("2.1"), WITNESS), view(_2_1=record(st="done", result=DONE))
+    asked, late = StepCall(call("2.1"), WITNESS), view(_2_1=record(st="done", result=DONE))
     assert fate(asked, {"2.1": done}, view(_2_1=record(st="doubt"))).end == "done"
     assert fate(asked, {"2.1": doubt}, late).end == "done"
     assert fate(asked, {"2.1": doubt}, None).why == "owner_lost"
 
 
-def step(number: int) -> Step:
+DENIED = "A person denied this call. Too much."
+UNKNOWN = outcome_unknown("owner_lost")
+
+
+@pytest.mark.parametrize(
+    ("told", "seen", "end"),
+    [
+        (DENIED, view(), "not run"),
+        (DENIED, view(""), "not run"),
+        (DENIED, None, "not run"),
+        (DENIED, view(_2_1=record(st="failed", result=DONE)), "not run"),
+        (DENIED, view(_2_1=record(st="done", result=DONE)), "done"),
+        (UNKNOWN, view(), "in doubt"),
+        (UNKNOWN, view(_2_1=record(st="failed", result=DONE)), "in doubt"),
+        (UNKNOWN, view(_2_1=record(lease_ends_ms=NOW_MS + 1)), "under way"),
+        (UNKNOWN, view(_2_1=record(st="done", result=DONE)), "done"),
+    ],
+)
+def test_what_claude_was_told_stands(told: str, seen: LedgerView | None, end: str) -> None:
+    """A call that Claude was told of is judged by that, and lost records make no doubt of it."""
+    asked = StepCall(call("2.1"), WITNESS, {"type": "tool_result", "content": told})
+    assert (fate(asked, {}, seen).end, asked.is_open) == (end, False)
+
+
+def test_a_call_that_may_not_run_leaves_no_doubt() -> None:
+    """One that was refused before any claim is not run, whatever became of Redis."""
+    asked = StepCall(call("2.1", refusal="There is no tool 'send'."), WITNESS)
+    assert (fate(asked, {}, None).end, asked.is_open) == ("not run", False)
+
+
+def step(number: int, *answers: str, **fields: Any) -> Step:
     use: dict[str, Any] = {"type": "tool_use", "id": f"use-{number}.1", "name": "send", "input": {}}
     reply = ClaudeReply(
         message=json.dumps({"content": [use]}),
         stop_reason="tool_use",
-        calls=(call(f"{number}.1"),),
+        calls=(call(f"{number}.1", **fields),),
         head=Head(step=str(number), digest="d"),
         prev=str(number - 1),
         witness=WITNESS,
     )
-    return Step(str(number), Turn(content=""), reply, ())
+    told = tuple({"type": "tool_result", "content": text} for text in answers)
+    return Step(str(number), Turn(content=""), reply, told or None)
+
+
+OPENING = Opening(
+    frozen="{}",
+    effects={},
+    limits=Limits(),
+    witness=WITNESS,
+    head=Head(step="0", digest="d"),
+    takeover_s=1,
+)
+
+
+def cut_after_one(*steps: Step, **ends: Restored) -> Cut:
+    return Cut(Retelling(OPENING, (), steps, ends), steps[:1])
 
 
 def test_what_only_the_ledger_knows_of_is_listed_too() -> None:
     """After a reset, history lacks what the old branch did: it may have happened all the same."""
-    steps = (step(1), step(2))
-    opening = Opening(
-        frozen="{}",
-        effects={},
-        limits=Limits(),
-        witness=WITNESS,
-        head=Head(step="0", digest="d"),
-        takeover_s=1,
-    )
-    cut = Cut(Retelling(opening, (), steps, {}), steps[:1])
+    cut = cut_after_one(step(1), step(2), step(4, DENIED))
     seen = view(
         _1_1=record(st="done", result=DONE, fp="of another branch"),
         _2_1=record(st="done", result=DONE),
@@ -108,10 +164,84 @@ def test_what_only_the_ledger_knows_of_is_listed_too() -> None:
         _3_2=record(st="open", fp="of another branch"),
         _3_3=record(st="failed", fp="of another branch"),
         _3=record(st="done", cls="read", fp="of another branch"),
+        _4_1=record(st="doubt"),
     )
     listed = told_to_people(aftermath(cut, seen))
     assert [line.partition(", ")[0] for line in listed] == [
         "2.1 send (to=a): done",
         "2.2 at_most_once call that a reset left out of history: done",
         "3.1 at_most_once call that a reset left out of history: OUTCOME UNKNOWN",
+        "4.1 at_most_once call that a reset left out of history: OUTCOME UNKNOWN",
     ]
+
+
+def test_what_claude_was_told_of_later_calls_stands() -> None:
+    """A denied call of a later step is nothing that was done, also where records are lost."""
+    cut = cut_after_one(step(1), step(2, DENIED), step(3, UNKNOWN), step(4))
+    lost = [line.partition(" ")[0] for line in told_to_people(aftermath(cut, view("")))]
+    assert lost == ["3.1", "4.1"]
+    assert [asked.call.call for asked in cut.open_effects()] == ["1.1", "4.1"]
+
+
+def test_claude_is_not_told_without_end() -> None:
+    """A long run is not listed whole: how much is left out is said, and whom to ask."""
+    effects = [Effect(f"{n}.1", f"act (what={n})", "done") for n in range(1, 101)]
+    lines = told_to_claude(effects).splitlines()
+    assert lines[30:] == [
+        "- act (what=30): done",
+        "- 70 more after these, not listed here: ask the person.",
+    ]
+    assert "not listed" not in told_to_claude(effects[:30])
+
+
+# ---- business keys
+
+KEY = BusinessKey(position="k:a")
+OF_KEY = CallResult(status="done", content='"sent"', first_call="parent 9.1").record()
+
+
+def keyed(number: int, *answers: str) -> Step:
+    return step(number, *answers, business=KEY)
+
+
+def of_key(st: Any, **fields: Any) -> Restored:
+    return Restored(st=st, fp="k:a", cls="at_most_once", **fields)
+
+
+@pytest.mark.parametrize(
+    ("seen", "end"),
+    [
+        (view(_1_1=record(st="done", result=DONE)), "done"),
+        (view(_2_1=record(st="done", result=DONE)), "done"),
+        (view(_2_1=record(st="doubt", why="owner_lost")), "doubt"),
+        (view(_2_1=record(lease_ends_ms=NOW_MS + 1)), "doubt"),
+        (view(_2_1=record(st="failed", result=DONE)), None),
+        (view(), None),
+        (view(""), "doubt"),
+        (None, "doubt"),
+        (view(_k_a=record(st="done", fp="k:a", result=OF_KEY)), "done"),
+        (view(_k_a=record(st="claimed", fp="k:a")), "doubt"),
+        (view(_k_a=record(st="open", fp="k:a", may_have_sent=True)), "doubt"),
+        (view(_k_a=record(st="open", fp="k:a")), None),
+    ],
+)
+def test_a_key_stands_for_what_its_calls_came_to(seen: LedgerView | None, end: str | None) -> None:
+    """Also where history never heard of it: else the fork would fire it under another key."""
+    found = business_keys(cut_after_one(keyed(1), keyed(2)), seen, "parent")
+    assert {name: each.st for name, each in found.items()} == ({"k:a": end} if end else {})
+
+
+def test_a_doubt_of_a_key_ends_with_the_truth_alone() -> None:
+    """A late truth ends it; a call that was closed without having run does not."""
+    doubt, closed = of_key("doubt", why="owner_lost"), record(st="failed", result=DONE)
+    cut = cut_after_one(keyed(1, UNKNOWN), keyed(2), **{"k:a": doubt})
+    assert business_keys(cut, view(_2_1=closed), "parent")["k:a"].st == "doubt"
+    late = view(_k_a=record(st="done", fp="k:a", result=OF_KEY))
+    assert business_keys(cut, late, "parent")["k:a"] == of_key("done", result=OF_KEY)
+
+
+def test_a_key_of_a_call_that_claude_was_told_of_is_in_doubt() -> None:
+    """An attempt that ended without a word leaves no record in history, and none after a wipe."""
+    found = business_keys(cut_after_one(keyed(1, UNKNOWN), step(2)), view(""), "parent")
+    assert found["k:a"].st == "doubt"
+    assert not business_keys(cut_after_one(keyed(1, DENIED), step(2)), view(""), "parent")

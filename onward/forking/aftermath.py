@@ -1,7 +1,7 @@
 """What a run did after the step at which its conversation is cut: it is real, and is not undone."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from onward import json_text
@@ -13,6 +13,7 @@ from onward.wording import in_words
 _CALL = re.compile(r"(\d+)(\.r\d+)?\.\d+")
 _MAY_HAVE_HAPPENED = frozenset({"done", "in doubt", "under way"})
 _RESULT_CHARS = 500
+_MOST_TOLD = 30
 _UNKNOWN = "OUTCOME UNKNOWN, it may or may not have happened"
 _GONE_ON = (
     "This conversation goes on from here as a copy of an earlier one. The earlier one went "
@@ -37,16 +38,19 @@ class Effect:
 
 def aftermath(cut: Cut, seen: LedgerView | None) -> list[Effect]:
     """List the effects after the cut that happened or are in doubt, in the order of the calls."""
-    asked = [*cut.later_effects()]
-    fates = [fate(each, cut.retelling.records, seen) for each in asked]
+    fates = [fate(each, cut.retelling.records, seen) for each in cut.later_effects()]
     effects = [_effect(each) for each in fates if each.end in _MAY_HAVE_HAPPENED]
-    known = {(call.call, call.fingerprint) for call, _ in asked}
+    # What this branch denied, a branch that a reset cut off may have done.
+    ran = (each.call for each in fates if each.end != "not run")
+    known = {(call.call, call.fingerprint) for call in ran}
     return [*effects, *_of_other_branches(cut, known, seen)]
 
 
-def told_to_claude(effects: Iterable[Effect]) -> str:
-    """Say in words for Claude what was done since."""
-    return "\n".join([_GONE_ON, *map(_line, effects)])
+def told_to_claude(effects: Sequence[Effect]) -> str:
+    """Say in words for Claude what was done since; of very many the first ones."""
+    more = len(effects) - _MOST_TOLD
+    rest = [f"- {more} more after these, not listed here: ask the person."] if more > 0 else []
+    return "\n".join([_GONE_ON, *map(_line, effects[:_MOST_TOLD]), *rest])
 
 
 def told_to_people(effects: Iterable[Effect]) -> list[str]:

@@ -1,11 +1,9 @@
 """Fork a run, as a person types it: check, list what was done since, and start the new run."""
 
-import time
 from dataclasses import dataclass
 from datetime import datetime
 
 from onward import history, run_input, starting
-from onward.audit.held import read_held
 from onward.client import Run, rpc_errors
 from onward.commands import show_started
 from onward.console import Output, count
@@ -13,7 +11,7 @@ from onward.errors import ConnectError, UsageError
 from onward.forking.aftermath import Effect, aftermath, told_to_people
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView, fate
-from onward.identity import run_key
+from onward.forking.looking import look
 from onward.messages import Fork, LimitOverrides, RunRequest
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
@@ -97,16 +95,14 @@ async def _look(session: Session, run: Run) -> LedgerView | None:
     """Look at the run's ledger; None where it cannot be asked, which is said."""
     url = ledger_url(session.settings, session.target)
     redis = redis_client(url)
-    key = f"onward:{{{run_key(run.id, run.first_run_id or run.run_id)}}}"
     try:
         async with redis_errors(url):
-            held = await read_held(redis, key)
+            return await look(redis, run.id, run.first_run_id or run.run_id)
     except ConnectError as error:
         session.out.warn(f"{error}. Only history can tell what was done")
         return None
     finally:
         await redis.aclose()
-    return LedgerView(held.records, held.nonce, int(time.time() * 1000))
 
 
 def _refuse_held(run: Run, cut_off: Cut, seen: LedgerView | None) -> None:

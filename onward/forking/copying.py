@@ -40,30 +40,25 @@ def answers(cut: Cut, seen: LedgerView | None) -> Answers:
         found.additions.append(_addition(use, became, block))
         if became and became.record:
             found.records[became.call.call] = became.record
-        elif became and became.end == "in doubt" and _may_act(became.call):
+        elif became and became.in_doubt and _may_act(became.call):
             found.in_doubt.append(became.call.call)
     return found
 
 
-def copied_records(cut: Cut, found: Answers) -> RunRecords:
-    """Return the records of the copied steps and calls, and of what business keys stand for."""
+def copied_records(cut: Cut, found: Answers, keys: Mapping[str, Restored]) -> RunRecords:
+    """Return the records of the copied steps and calls, and of the business `keys`."""
     ends, of_run = dict[str, Restored](), cut.retelling.records
     for step in cut.copied:
         names = (step.id, *(call.call for call in step.reply.calls))
         ends |= {name: of_run[name] for name in names if name in of_run}
-    # Those of later calls too: what Claude asks for again is recognised, as in the other run.
-    ends |= {name: end for name, end in of_run.items() if name.startswith("k:")}
-    return RunRecords(
-        ends | found.records, {step.id: step.turn.model_dump_json() for step in cut.copied}
-    )
+    turns = {step.id: step.turn.model_dump_json() for step in cut.copied}
+    return RunRecords({**ends, **keys, **found.records}, turns)
 
 
 def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -> Addition:
     if became is None:
         return _written(use, _CUT_OFF)
     call, result = became.call, became.result
-    if call.refusal is not None:
-        return _written(use, call.refusal)
     if result is not None:
         return ResultOf(
             call=call.call,
@@ -71,6 +66,8 @@ def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -
             is_error=result.is_error,
             fingerprint=call.fingerprint,
         )
+    if call.refusal is not None:
+        return _written(use, call.refusal)
     if told is not None:
         return _written(use, str(told.get("content", "")), is_error=bool(told.get("is_error")))
     if not _may_act(call):
@@ -79,7 +76,7 @@ def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -
 
 
 def _may_act(call: PreparedCall) -> bool:
-    return call.effect != "read" and call.refusal is None
+    return call.effect != "read"
 
 
 def _written(use: Mapping[str, Any], text: str, *, is_error: bool = True) -> ResultWritten:

@@ -1,15 +1,29 @@
 """Where the conversation of a run is cut for a fork."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 from onward.errors import UsageError
 from onward.messages import PreparedCall, Witness
-from onward.retelling.steps import Retelling, Step
+from onward.retelling.steps import Block, Retelling, Step
 from onward.transcript import is_summary
 
-WitnessedCall = tuple[PreparedCall, Witness]
-"""A call, and the witness that it was to be claimed under."""
+
+@dataclass(frozen=True)
+class StepCall:
+    """A call, as it stands in its step."""
+
+    call: PreparedCall
+    witness: Witness
+    """That of its reply, whatever was refilled since (ledger.md, 1.3): it is claimed under this."""
+    told: Block | None = None
+    """The `tool_result` that was sent for it; None: none was yet, its step is not answered."""
+
+    @property
+    def is_open(self) -> bool:
+        """An attempt may still begin to act on it."""
+        return self.told is None and self.call.effect != "read" and self.call.refusal is None
 
 
 @dataclass(frozen=True)
@@ -34,14 +48,23 @@ class Cut:
         """Claude waits for results, or was paused: it need not be told anything else."""
         return bool(self.last.tool_uses) or self.last.reply.stop_reason == "pause_turn"
 
-    def calls(self) -> Iterator[WitnessedCall]:
+    def calls(self) -> Iterator[StepCall]:
         """Go through the calls of the last copied step."""
         yield from _calls(self.last)
 
-    def later_effects(self) -> Iterator[WitnessedCall]:
+    def later_effects(self) -> Iterator[StepCall]:
         """Go through the calls after it that had an effect, if they ran."""
-        for step in self.retelling.steps[len(self.copied) :]:
-            yield from ((call, witness) for call, witness in _calls(step) if call.effect != "read")
+        yield from _effects(self.retelling.steps[len(self.copied) :])
+
+    def effects(self) -> Iterator[StepCall]:
+        """Go through all calls of the conversation that had an effect, if they ran."""
+        yield from _effects(self.retelling.steps)
+
+    def open_effects(self) -> Iterator[StepCall]:
+        """Go through those that an attempt may still begin to act on."""
+        for asked in self.effects():
+            if asked.is_open and self.retelling.result(asked.call.call) is None:
+                yield asked
 
 
 def cut(retelling: Retelling, run_id: str, number: int | None) -> Cut:
@@ -59,6 +82,12 @@ def cut(retelling: Retelling, run_id: str, number: int | None) -> Cut:
     return Cut(retelling, tuple(copied))
 
 
-def _calls(step: Step) -> Iterator[WitnessedCall]:
-    # The calls' witness is that of their reply, whatever was refilled since (ledger.md, 1.3).
-    yield from ((call, step.reply.witness) for call in step.reply.calls)
+def _effects(steps: Iterable[Step]) -> Iterator[StepCall]:
+    for step in steps:
+        yield from (asked for asked in _calls(step) if asked.call.effect != "read")
+
+
+def _calls(step: Step) -> Iterator[StepCall]:
+    told = chain(step.answers or (), repeat(None))
+    for call, block in zip(step.reply.calls, told, strict=False):
+        yield StepCall(call, step.reply.witness, block)

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from onward.forking.cut import WitnessedCall
-from onward.messages import CallResult, PreparedCall
+from onward.forking.cut import StepCall
+from onward.messages import CallResult, PreparedCall, Witness
 from onward.records import Record, Restored
+from onward.retelling.steps import Block
+from onward.wording import says_unknown
 
 End = Literal["done", "failed", "in doubt", "not run", "under way"]
-"""`not run`: proved, by a ledger that lost nothing. `under way`: an attempt holds a lease."""
+"""`not run`: Claude was told so, or a ledger that lost nothing proves it. `under way`: an attempt
+holds a lease."""
 
 _OPEN_ENDS: dict[str, str] = {"claimed": "owner_lost", "open": "its last attempt had no answer"}
 
@@ -19,9 +22,16 @@ class LedgerView:
     """What Redis holds of a run, looked at once."""
 
     records: Mapping[str, Record]
-    nonce: str
-    """Birth nonce; empty: it is lost."""
+    witness: Witness | None
+    """Of the dataset seen; None: its birth nonce is lost."""
     now_ms: int
+
+    def trusts(self, given: Witness) -> bool:
+        """Say whether what is absent was never written, as `trusted` does in `ledger.lua`."""
+        here = self.witness
+        if here is None or not given.nonce or given.nonce != here.nonce:
+            return False
+        return (given.strict and here.strict) or given.inc == here.inc
 
 
 @dataclass(frozen=True)
@@ -38,26 +48,50 @@ class Fate:
     """Of one under way: when its lease ends, if it is not renewed."""
 
     @property
+    def in_doubt(self) -> bool:
+        """It may have happened, and nobody waits any more to hear whether it did."""
+        return self.end in {"in doubt", "under way"}
+
+    @property
     def result(self) -> CallResult | None:
         """What it brought."""
         text = self.record.result if self.record else None
         return CallResult.model_validate_json(text) if text else None
 
 
-def fate(asked: WitnessedCall, ends: Mapping[str, Restored], seen: LedgerView | None) -> Fate:
+def fate(asked: StepCall, ends: Mapping[str, Restored], seen: LedgerView | None) -> Fate:
     """Judge a call by `ends`, as history tells them, and by what Redis holds (None: it is away)."""
-    call, witness = asked
-    end = ends.get(call.call)
+    call, end = asked.call, ends.get(asked.call.call)
+    if call.refusal is not None:
+        return Fate(call, "not run")
     if end and end.result is not None and end.fp == call.fingerprint:
         return Fate(call, "done" if end.st == "done" else "failed", end)
-    if seen is None:
-        return Fate(call, "in doubt", why=end.why if end else "Redis cannot be asked")
-    if held := seen.records.get(call.call):
-        return _held(call, held, seen.now_ms)
+    held = seen.records.get(call.call) if seen else None
+    by_ledger = _held(call, held, seen.now_ms) if seen and held else None
+    if asked.told is not None:
+        return _told(call, asked.told, end, by_ledger)
+    return by_ledger or _absent(asked, end, seen)
+
+
+def _told(call: PreparedCall, told: Block, end: Restored | None, by_ledger: Fate | None) -> Fate:
+    """Judge a call of which Claude was told in words: they stand, unless it was done after all."""
+    if by_ledger and by_ledger.end == "done":
+        return by_ledger
+    if not says_unknown(str(told.get("content", ""))):
+        return Fate(call, "not run")
+    if by_ledger and by_ledger.end == "under way":
+        return by_ledger
+    return Fate(call, "in doubt", why=end.why if end else "no attempt told how it ended")
+
+
+def _absent(asked: StepCall, end: Restored | None, seen: LedgerView | None) -> Fate:
+    call = asked.call
     if end:
         return Fate(call, "in doubt", why=end.why)
+    if seen is None:
+        return Fate(call, "in doubt", why="Redis cannot be asked")
     # Absent means never sent only in the very dataset that its claim would have been written to.
-    trusted = witness.nonce and seen.nonce == witness.nonce
+    trusted = seen.trusts(asked.witness)
     return Fate(call, "not run") if trusted else Fate(call, "in doubt", why="records_lost")
 
 
