@@ -72,6 +72,7 @@ class LifecycleActivities:
             search_attributes=self._services.search_attributes,
             shows_waiting=self._services.search_attributes,
             compacts=agent.compacts(request.model),
+            reads_in_step=True,
             history_events=self._services.history_events,
         )
 

@@ -20,6 +20,8 @@ from onward.messages import CallResult, ClaudeInput, ClaudeReply, PreparedCall
 
 _LONGEST_S = 300.0
 """A read that may take longer has an activity of its own, with a time limit that fits it."""
+_AT_ONCE = 16
+"""Of one reply: the worker's own bound on activities does not see these."""
 
 
 async def with_results(
@@ -29,10 +31,11 @@ async def with_results(
 
     A cancel ends them and is not handed on: the reply is returned with the results so far.
     """
-    chosen = _chosen(reply)
+    chosen = _chosen(reply) if given.reads else []
     calls = (reply.calls[index] for index in chosen)
     pulse.doing = ", ".join(f"{call.call} {call.tool}" for call in calls)
-    reads = {index: asyncio.create_task(_read(services, given, reply, index)) for index in chosen}
+    free = asyncio.Semaphore(_AT_ONCE)
+    reads = {i: asyncio.create_task(_read(services, given, reply, i, free)) for i in chosen}
     await _all_ended(reads.values())
     if reads:
         pass_return()
@@ -52,12 +55,16 @@ def _only_reads(call: PreparedCall) -> bool:
 
 
 async def _read(
-    services: Services, given: ClaudeInput, reply: ClaudeReply, index: int
+    services: Services,
+    given: ClaudeInput,
+    reply: ClaudeReply,
+    index: int,
+    free: asyncio.Semaphore,
 ) -> CallResult | None:
     call = reply.calls[index]
+    told = reply.tool_input(index, given.run, given.agent, given.workspace, given.takeover_s)
     try:
-        async with Lease(given.takeover_s) as lease:
-            told = given.tool_input(reply, index)
+        async with free, Lease(given.takeover_s) as lease:
             return await CallAttempt(services, call.tool, told, lease, reply=reply).result()
     except asyncio.CancelledError:
         return None

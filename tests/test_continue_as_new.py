@@ -17,6 +17,7 @@ from onward import tool
 from onward.local_services import RedisServer
 from onward.messages import RunRequest, RunStatus, Spend
 from onward.testing import wait_until
+from onward.testing.messages_api import Step
 from workflows.agent import AgentWorkflow
 
 pytestmark = pytest.mark.replay
@@ -245,6 +246,17 @@ async def test_a_reset_in_a_continued_run_repeats_nothing(bench: Bench, *, wiped
     assert bool(result.in_doubt) == wiped
     assert wiped or len(run.requests) == asked
     await again.replay()
+
+
+async def test_what_is_carried_over_may_be_longer_than_a_request(bench: Bench) -> None:
+    """A run's input is judged once, at its start: Claude's last words end no run that goes on."""
+    bench.history_events = EVERY_STEP
+    words = {"type": "text", "text": '"\n' * 500_000}  # 2 MB as JSON
+    call = {"type": "tool_use", "name": "look", "input": {"what": "a"}}
+    async with bench.worker(app_of(look)):
+        run = await bench.start(Step(content=[words, call]), says(), max_cost_usd=100)
+        result = await run.ended()
+    assert (result.outcome, len(await run.chain())) == ("completed", 2)
 
 
 async def test_a_cold_replay_takes_less_than_a_second(bench: Bench) -> None:

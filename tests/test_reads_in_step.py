@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from typing import Any
 
 import pytest
 from agent_runs import Bench, Run, app_of, connected, says, uses
@@ -10,10 +11,11 @@ from people import say, waiting
 
 from activities import reads
 from activities.failures import again
+from activities.lifecycle import LifecycleActivities
 from activities.tools import CallAttempt
 from onward import Rejected, tool
 from onward.local_services import RedisServer
-from onward.messages import CallResult
+from onward.messages import CallResult, Opening
 from onward.own_history import read_history
 from onward.testing import wait_until
 
@@ -122,6 +124,41 @@ async def test_a_cancel_during_a_read_keeps_the_reply(bench: Bench) -> None:
         result = await asyncio.wait_for(run.ended(), 20)
     assert (result.outcome, result.steps, result.spend.requests) == ("cancelled", 1, 1)
     assert result.spend.lost_requests == 0
+
+
+async def test_a_run_begun_before_reads_as_it_did(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of before 0.3 may have its workflow, and would schedule what was read already."""
+    opening = LifecycleActivities._opening  # noqa: SLF001
+
+    def of_before(self: LifecycleActivities, *given: Any) -> Opening:
+        return opening(self, *given).model_copy(update={"reads_in_step": False})
+
+    monkeypatch.setattr(LifecycleActivities, "_opening", of_before)
+    run = await bench.run(Looks().app, uses(look("a")), says())
+    assert await run.activities() == ["begin", "call_claude", "look", "call_claude", "end"]
+
+
+async def test_a_reply_of_many_reads_runs_few_at_once(bench: Bench) -> None:
+    """A worker's bound on activities does not see them, and its memory and threads are finite."""
+    running, most = 0, 0
+
+    @tool(effect="read")
+    async def look_into(page: int) -> str:
+        """Look."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.05)
+        running -= 1
+        return f"page {page}"
+
+    pages = uses(*[("look_into", {"page": n}) for n in range(40)])
+    run = await bench.run(app_of(look_into), pages, says())
+    assert await run.activities() == ["begin", "call_claude", "call_claude", "end"]
+    assert most == 16
+    assert all(f'"page {n}"' in run.requests[-1].body for n in range(40))
 
 
 @pytest.mark.crash

@@ -27,6 +27,7 @@ WAITING = SearchAttributeKey.for_keyword("OnwardWaiting")
 _HANDLERS_END = timedelta(seconds=30)
 """How long an ending run waits for what a person said to be carried out."""
 
+_CARRYING = "the run is just going on in a new history, which takes a moment. Say it again then"
 _MAX_REQUEST_BYTES = 1_950_000
 """Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
 # Values that cannot be read or written fail a run at once: retrying the task would find the same
@@ -50,7 +51,8 @@ class AgentWorkflow:
     async def run(self, request: m.RunRequest | None = None) -> m.RunResult:  # noqa: ARG002
         """Run the agent that `request` names until it ends, and return how it ended."""
         _refuse_repeats()
-        _refuse_size(self._state.request)
+        if not self._state.request.carried:  # what a run carries over was taken long ago
+            _refuse_size(self._state.request)
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.waiting.clear()
@@ -194,6 +196,9 @@ class AgentWorkflow:
         self._refuse(said, "doubt")
 
     def _refuse(self, said: m.Said, kind: m.WaitKind) -> None:
+        if kind == "doubt" and self._state.carrying:
+            # Once it is settled in the ledger alone, no segment would hold it.
+            raise _usage(_CARRYING)
         if refusal := self._state.waiting.refusal(said, kind):
             raise _usage(refusal)
 

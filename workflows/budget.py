@@ -9,6 +9,9 @@ Ending = tuple[Outcome, str]
 CONTINUES = frozenset({"tool_use", "pause_turn", "compaction"})
 """Stop reasons after which the loop goes on; the last one where settings let the API compact."""
 
+_STEPS_AFTER_VAIN = 10
+"""Before Claude is asked for a summary again that it did not make: each time costs a full window.
+"""
 _OVERFLOWED = "model_context_window_exceeded"
 
 _ENDINGS: dict[str, Ending] = {
@@ -45,10 +48,16 @@ def over_limit(state: RunState) -> Ending | None:
     return None
 
 
+def may_compact(state: RunState) -> bool:
+    """Say whether a summary may be asked for at all: there must be something to sum up."""
+    return state.opening is not None and state.opening.compacts and state.steps > 0
+
+
 def when_to_compact(state: RunState) -> Compacting:
-    """Say whether the next step may ask for a summary first: there must be something to sum up."""
-    wanted = state.opening is not None and state.opening.compacts
-    return "if_full" if wanted and state.steps else "never"
+    """Say whether the next step asks for a summary where the context window is nearly full."""
+    vain = state.vain_summary
+    waits = vain is not None and state.steps < vain + _STEPS_AFTER_VAIN
+    return "if_full" if may_compact(state) and not waits else "never"
 
 
 def overflowed(reply: ClaudeReply) -> bool:

@@ -45,15 +45,12 @@ async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[
 
 
 async def _beside(calls: list[Coroutine[Any, Any, None]]) -> None:
-    tasks = [asyncio.ensure_future(call) for call in calls]
-    try:
-        await asyncio.gather(*tasks)
-    except HistoryIsLong:
-        # All of them wait for people; none may go on to run its tool while the run is carried over.
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        raise
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [error for error in ended if error is not None]
+    # Raised last: a call that a person let run as another one found history long runs to its end,
+    # and a cancel that it meets there is not forgotten.
+    for error in sorted(errors, key=lambda each: isinstance(each, HistoryIsLong)):
+        raise error
 
 
 async def _run_call(
@@ -68,15 +65,8 @@ async def _answer(
 ) -> Addition:
     heed_cancel()
     call = reply.calls[index]
-    if call.refusal is not None:
-        return _written(call, call.refusal)
-    if call.effect != "read" and (doubtful := _doubted(state, reply)):
-        why = f"not run, because the outcome of call {doubtful} before it is unknown"
-        return _written(call, f"{why}. Nothing was done. Ask again if it is still wanted.")
-    if call.ask and call.call not in state.doubts:
-        said = await decision(state, call.call)
-        if isinstance(said, Denial):
-            return _written(call, f"A person denied this call. {said.why}".strip())
+    if (refusal := await _refusal(state, reply, call)) is not None:
+        return _written(call, refusal)
     try:
         result = await _result(state, reply, index, heed_cancel)
     except ActivityError as error:
@@ -89,6 +79,20 @@ async def _answer(
         is_error=result.is_error,
         fingerprint=call.fingerprint,
     )
+
+
+async def _refusal(state: RunState, reply: ClaudeReply, call: PreparedCall) -> str | None:
+    """Say why a call is not run; waits where a person must say it."""
+    if call.refusal is not None:
+        return call.refusal
+    if call.effect != "read" and (doubtful := _doubted(state, reply)):
+        why = f"not run, because the outcome of call {doubtful} before it is unknown"
+        return f"{why}. Nothing was done. Ask again if it is still wanted."
+    if call.ask and call.call not in state.doubts:
+        said = await decision(state, call.call)
+        if isinstance(said, Denial):
+            return f"A person denied this call. {said.why}".strip()
+    return None
 
 
 async def _result(

@@ -4,6 +4,7 @@ from temporalio import workflow
 
 from onward import messages as m
 from workflows import scheduling
+from workflows.running import run_ref
 from workflows.state import RunState
 
 _MOST_BYTES = 4_000_000
@@ -38,15 +39,10 @@ def may_continue(state: RunState) -> bool:
 
 async def carried(state: RunState) -> m.Carried:
     """Make a segment of all that this workflow run's history tells; return what goes with it."""
-    while True:
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        worked = state.worked
-        segment = await scheduling.carry(state)
-        # What a person settled meanwhile would be in no segment.
-        if state.worked == worked + 1 and workflow.all_handlers_finished():
-            return state.carry(
-                segment.reference, reset_lineage=scheduling.run_ref(state).has_lineage
-            )
+    state.carrying = True
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    segment = await scheduling.carry(state)
+    return state.carry(segment.reference, reset_lineage=run_ref(state).has_lineage)
 
 
 def continue_as_new(state: RunState, carry: m.Carried) -> None:

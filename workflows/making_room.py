@@ -7,7 +7,7 @@ from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from workflows import scheduling
-from workflows.budget import overflowed, when_to_compact
+from workflows.budget import may_compact, overflowed, when_to_compact
 from workflows.state import RunState
 from workflows.stops import gave_up, kind_of
 
@@ -21,18 +21,18 @@ async def ask_claude(state: RunState, heed_cancel: Callable[[], None]) -> m.Clau
 
     Raises `ActivityError` when the step cannot be done, and what `heed_cancel` raises.
     """
-    ids, compact = _step_ids(state), when_to_compact(state)
+    ids, summable = _step_ids(state), may_compact(state)
     try:
-        reply = await scheduling.ask_claude(state, ids, compact)
+        reply = await scheduling.ask_claude(state, ids, when_to_compact(state))
     except ActivityError as error:
         kind = kind_of(error)
-        if compact == "never" or kind not in _TOO_FULL:
+        if not summable or kind not in _TOO_FULL:
             raise
         if not await _sum_up(state, heed_cancel) and kind == "context_exceeded":
             raise
         state.gave_up(gave_up(error))
     else:
-        if compact == "never" or not overflowed(reply) or not await _sum_up(state, heed_cancel):
+        if not summable or not overflowed(reply) or not await _sum_up(state, heed_cancel):
             return reply
         state.spent(reply)
     heed_cancel()
@@ -50,6 +50,7 @@ async def _sum_up(state: RunState, heed_cancel: Callable[[], None]) -> bool:
         if kind_of(error) not in _NO_SUMMARY:
             raise
         state.gave_up(gave_up(error))
+        state.vain_summary = state.steps
         return False
     state.summed_up(reply)
     return True

@@ -38,7 +38,7 @@ _FRESH = frozenset({"segments", "reset_lineage", "opening"})
 """Fields of the same name in `Carried` that are not just handed on."""
 _CARRIED = _FRESH | {
     "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
-    "context",
+    "context", "vain_summary",
 }  # fmt: skip
 """Fields of the same name in `Carried`."""
 
@@ -63,6 +63,8 @@ class RunState:
     """The reply whose calls are not all answered."""
     results: dict[str, Addition] = field(default_factory=dict[str, Addition])
     """What Claude will be told of that reply's calls, by call, as they end."""
+    inputs: dict[str, str] = field(default_factory=dict[str, str])
+    """Arguments of that reply's calls where `message` is empty, as people see them, by call."""
     spend: Spend = field(default_factory=Spend)
     asking: str = ""
     """Step that Claude is being asked, while nothing says yet what it costs."""
@@ -76,6 +78,8 @@ class RunState:
     """Calls whose outcome a person is asked for."""
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
     context: ContextUse | None = None
+    vain_summary: int | None = None
+    """Steps that were done when Claude was asked for a summary in vain."""
     segments: tuple[str, ...] = ()
     """References of what earlier workflow runs of the chain recorded, oldest first."""
     reset_lineage: bool = False
@@ -84,8 +88,8 @@ class RunState:
     """Conversation in this workflow run's history: a replay reads it again."""
     working: int = 0
     """Activities under way."""
-    worked: int = 0
-    """Activities that ended."""
+    carrying: bool = False
+    """The run is about to continue as new: what a person settles now would be in no segment."""
     doing: str = "starting"
     cancel: CancelRequest | None = None
     outcome: Outcome | None = None
@@ -105,6 +109,7 @@ class RunState:
         self.doubts = dict(carried.doubts)
         if carried.half:
             self.reply, self.results = carried.half.reply, dict(carried.half.results)
+            self.inputs = carried.half.inputs
         decided: dict[str, Decision] = {**carried.approved, **carried.denied, **carried.settled}
         self.waiting.resume(carried.waiting, decided)
 
@@ -119,7 +124,7 @@ class RunState:
             reset_lineage=reset_lineage,
             opening=self.opening.model_copy(update={"frozen": ""}),
             doubts=self.doubts,
-            waiting=tuple(self._whole(each) for each in waiting.shown.values()),
+            waiting=tuple(waiting.shown.values()),
             approved=waiting.of_kind(Approval),
             denied=waiting.of_kind(Denial),
             settled=waiting.of_kind(Resolution),
@@ -130,7 +135,9 @@ class RunState:
         if self.reply is None:
             return None
         bare = self.reply.model_copy(update={"message": "", "turn": "", "results": ()})
-        return HalfStep(reply=bare, results=self.results)
+        unanswered = [c.call for c in self.reply.calls if c.call not in self.results]
+        inputs = {call: self._input(call) for call in unanswered}
+        return HalfStep(reply=bare, results=self.results, inputs=inputs)
 
     def opened(self, opening: Opening) -> None:
         """Take what `begin` fixed for the whole run."""
@@ -140,7 +147,7 @@ class RunState:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.text, self.context = last_text(reply.message), reply.context
-        self.reply, self.results = reply, {}
+        self.reply, self.results, self.inputs = reply, {}, {}
         self.steps += 1
         self.spent(reply)
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
@@ -227,7 +234,7 @@ class RunState:
             price_known=self.opening.price_known if self.opening else None,
             spend=self.spend,
             in_doubt=self.all_in_doubt,
-            waiting=tuple(self._whole(each) for each in self.waiting.shown.values()),
+            waiting=tuple(self._with_input(each) for each in self.waiting.shown.values()),
             workspace=self.request.workspace,
             context=self.context,
         )
@@ -249,14 +256,16 @@ class RunState:
         lines += [_waits(each, run) for each in self.waiting.shown.values()]
         return "\n".join(lines)
 
-    def _whole(self, waiting: Waiting) -> Waiting:
-        if waiting.input:
-            return waiting
-        # Read from the message at each look: kept in `Waiting`, history would hold it once more.
-        number = int(waiting.call.rpartition(".")[2])
+    def _with_input(self, waiting: Waiting) -> Waiting:
+        # At each look: kept in `Waiting`, which `approve` returns, history would hold it once more.
+        return waiting.model_copy(update={"input": self._input(waiting.call)})
+
+    def _input(self, call: str) -> str:
+        if call in self.inputs:
+            return self.inputs[call]
+        number = int(call.rpartition(".")[2])
         given = tool_uses(self.message)[number - 1].get("input", {})
-        text = json_text.printable(json_text.dumps(given))
-        return waiting.model_copy(update={"input": _bounded(text)})
+        return _bounded(json_text.printable(json_text.dumps(given)))
 
 
 def _failed(item: Addition) -> bool:

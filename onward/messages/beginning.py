@@ -30,5 +30,7 @@ class Opening(Wire):
     compacts: bool = False
     """Claude is asked for a summary where its context window is nearly full: a worker of before 0.3
     never did."""
+    reads_in_step: bool = False
+    """A reply's reads are run in the activity that got it: a worker of before 0.3 never did."""
     copied_steps: int = 0
     """Steps of a fork that were copied; `limits.max_steps` counts them too."""

@@ -22,6 +22,8 @@ class HalfStep(Wire):
     """Without its message, which is in the segments."""
     results: dict[str, Addition] = Field(default_factory=dict)
     """What Claude will be told of the calls that ended, by call."""
+    inputs: dict[str, str] = Field(default_factory=dict)
+    """Arguments of the other calls, as `Waiting.input`: a person may yet be asked about each."""
 
 
 class Carried(Wire):
@@ -43,13 +45,14 @@ class Carried(Wire):
     in_doubt: tuple[str, ...] = ()
     doubts: dict[str, Doubt] = Field(default_factory=dict)
     waiting: tuple[Waiting, ...] = ()
-    """With their inputs, cut as for `status`."""
     approved: dict[str, Approval] = Field(default_factory=dict)
     """Decided by a person and not acted on yet, by call; so are `denied` and `settled`."""
     denied: dict[str, Denial] = Field(default_factory=dict)
     settled: dict[str, Resolution] = Field(default_factory=dict)
     half: HalfStep | None = None
     context: ContextUse | None = None
+    vain_summary: int | None = None
+    """Steps that were done when Claude was asked for a summary in vain."""
 
 
 class CarryInput(Wire):

@@ -20,8 +20,7 @@ class Waiting(Wire):
     summary: str
     """The arguments in one line."""
     input: str = ""
-    """The arguments, JSON text cut at 4 KiB with a mark; only in answers to `status`, and where a
-    run carries it over."""
+    """The arguments, JSON text cut at 4 KiB with a mark; only in answers to `status`."""
     why: str
     """Why a person is asked."""
     view: str

@@ -80,28 +80,11 @@ class ClaudeInput(Terse):
     takeover_s: float
     workspace: Workspace | None = None
     """The run's folder, for reads that are run in this activity."""
+    reads: bool = False
+    """Run the reply's calls too where all of them only read: the workflow knows `results`."""
     compact: Compacting = "never"
     context: ContextUse | None = None
     """How full the context window was when Claude last answered."""
-
-    def tool_input(self, reply: "ClaudeReply", index: int) -> ToolInput:
-        """Name a call of the reply as its tool's own activity would be told it."""
-        call = reply.calls[index]
-        return ToolInput(
-            run=self.run,
-            agent=self.agent,
-            step=reply.head.step,
-            index=index,
-            call=call.call,
-            fingerprint=call.fingerprint,
-            effect=call.effect,
-            key=call.key,
-            workspace=self.workspace,
-            witness=reply.witness,
-            takeover_s=self.takeover_s,
-            timeout_s=call.timeout_s,
-            business=call.business,
-        )
 
 
 class ClaudeReply(Terse):
@@ -134,3 +117,27 @@ class ClaudeReply(Terse):
     def record(self) -> str:
         """Return the JSON text for the ledger's record."""
         return self.model_dump_json(exclude={"results"})
+
+    def tool_input(
+        self, index: int, run: RunRef, agent: str, workspace: Workspace | None, takeover_s: float
+    ) -> ToolInput:
+        """Name a call of the reply to its tool.
+
+        The call's witness is the one of its reply, whatever is refilled meanwhile (ledger.md, 1.3).
+        """
+        call = self.calls[index]
+        return ToolInput(
+            run=run,
+            agent=agent,
+            step=self.head.step,
+            index=index,
+            call=call.call,
+            fingerprint=call.fingerprint,
+            effect=call.effect,
+            key=call.key,
+            workspace=workspace,
+            witness=self.witness,
+            takeover_s=takeover_s,
+            timeout_s=call.timeout_s,
+            business=call.business,
+        )
