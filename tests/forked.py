@@ -1,15 +1,112 @@
 """Forks in tests: made by the command that people type, run by the test's worker."""
 
+import json
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 from agent_double import Cli, Ran
-from agent_runs import Bench, Run
+from agent_runs import Bench, Run, app_of, says, uses
 from temporalio.client import WorkflowHandle
 
+from onward import ToolContext, tool
+from onward.local_services import TemporalServer
 from onward.messages import RunResult
 from onward.testing.messages_api import Script, Step
+
+
+class Effects:
+    """Tools that count what they did, with the keys they were given."""
+
+    def __init__(self) -> None:
+        self.done, self.keys = list[str](), list[str]()
+
+        @tool(effect="keyed")
+        async def act(what: str, ctx: ToolContext) -> str:
+            """Act."""
+            self.done.append(what)
+            self.keys.append(ctx.idempotency_key)
+            return f"did {what}"
+
+        @tool(effect="read")
+        async def look() -> str:
+            """Look."""
+            return "nothing to see"
+
+        @tool(effect="keyed", ask="always")
+        async def pay(to: str) -> str:
+            """Pay, when a person says so."""
+            self.done.append(f"paid {to}")
+            return f"paid {to}"
+
+        @tool(ask="always", in_doubt="model")
+        async def once(to: str) -> str:
+            """Pay out, when a person says so, without a key."""
+            self.done.append(f"once {to}")
+            return f"once {to}"
+
+        @tool(effect="keyed", key_from=lambda call: call["order"])
+        async def order(order: str) -> str:
+            """Order once, however often it is asked for."""
+            self.done.append(f"ordered {order}")
+            return f"ordered {order}"
+
+        @tool(effect="keyed", ask="always", key_from=lambda call: call["to"])
+        async def buy(to: str) -> str:
+            """Buy once, however often it is asked for, when a person says so."""
+            self.done.append(f"bought {to}")
+            return f"bought {to}"
+
+        @tool(effect="read")
+        async def long() -> str:
+            """Give a long text."""
+            return "0123456789" * 40_000
+
+        self.app = app_of(act, look, pay, once, order, buy, long)
+
+
+@pytest.fixture
+def effects() -> Effects:
+    return Effects()
+
+
+@pytest.fixture
+def cli(  # noqa: PLR0917  (fixtures)
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    temporal: TemporalServer,
+    redis_url: str,
+    bench: Bench,
+    tmp_path: Path,
+) -> Cli:
+    """Run commands on the test's servers and payload folder."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
+    monkeypatch.chdir(tmp_path)
+    return Cli(capsys)
+
+
+def messages(run: Run, number: int = -1) -> list[dict[str, Any]]:
+    """Messages of a request; of a fork they are among its parent's, whose script it goes on."""
+    found: list[dict[str, Any]] = json.loads(run.requests[number].body)["messages"]
+    return found
+
+
+def told_last(run: Run) -> str:
+    """What Claude was told last, as text."""
+    return json.dumps(messages(run)[-1]["content"], ensure_ascii=False)
+
+
+async def three_steps(bench: Bench) -> Run:
+    """A run that ended: it acted, looked and acted again."""
+    acts = [uses(("act", {"what": what})) for what in ("first", "second")]
+    run = await bench.start(acts[0], uses(("look", {})), acts[1], says("That is all."))
+    await run.ended()
+    return run
 
 
 async def asked(cli: Cli, run: Run, *typed: str) -> tuple[str, Ran]:
