@@ -13,7 +13,9 @@ from redis.asyncio import Redis
 from temporalio.converter import DataConverter
 
 from onward import segments
-from onward.messages import ClaudeReply
+from onward.forking.looking import look
+from onward.ledger import Ledger
+from onward.messages import ClaudeReply, RunRef
 from onward.testing import wait_until
 
 pytestmark = pytest.mark.replay
@@ -125,6 +127,14 @@ async def test_a_call_after_the_step_is_settled_too(
     assert verdict == ("doubt" if held else "failed")
     assert ("- pay (to=a): OUTCOME UNKNOWN" in told_last(parent)) == held
     assert effects.done == []
+
+
+async def test_a_command_sees_the_ledger_that_workers_see(bench: Bench) -> None:
+    """The witness of the same dataset: else it would list what never ran, or miss what may have."""
+    run = RunRef(workflow_id="seen", first_run_id="a", run_id="a", original_run_id="a")
+    witness = await Ledger(bench.redis, run, strict=True).begin(None, reset_lineage=False)
+    assert (await look(bench.redis, "seen", "a")).witness == witness
+    assert (await look(bench.redis, "seen", "b")).witness is None
 
 
 async def test_a_worker_waits_for_a_lease_that_the_command_did_not_see(

@@ -46,7 +46,9 @@ def _recorded(of_run: Mapping[str, Restored], seen: LedgerView | None) -> dict[s
 
 def _held(seen: LedgerView | None) -> Iterator[tuple[str, Restored]]:
     # History may lack them: a call of a branch that a reset cut off has its key in Redis alone.
-    for name, record in (seen.records if seen else {}).items():
+    if seen is None:
+        return
+    for name, record in seen.records.items():
         if _is_key(name) and (record.st != "open" or record.may_have_sent):
             yield name, _end(record)
 
