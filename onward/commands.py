@@ -15,7 +15,15 @@ from typing import Any
 from onward import client as runs
 from onward import run_input, starting, watching
 from onward.client import Report, Run
-from onward.console import Output, count, limits_line, money, progress_line, spend_facts, spend_line
+from onward.console import (
+    Output,
+    count,
+    exact_money,
+    limits_line,
+    progress_line,
+    spend_facts,
+    spend_line,
+)
 from onward.documents import (
     age_s,
     result_document,
@@ -300,7 +308,7 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
 async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
     if begun.opening is not None:
         limit = begun.opening.limits.max_cost_usd
-        unknown = f"the price of this model is not known: the limit of {money(limit)} cannot hold"
+        unknown = f"the price of this model is not known: the limit of {exact_money(limit)} cannot hold"
         return [] if begun.opening.price_known else [unknown]
     if begun.ended is not None:
         return []

@@ -22,6 +22,7 @@ from rich.text import Text
 from onward.messages import Limits, RunStatus, Spend
 
 _KEPT_CONTROLS = {"\n", "\t"}
+_LEAST_SHOWN = Decimal("0.0001")
 _STATE_STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red", "away": "bold red"}
 
 
@@ -38,8 +39,8 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         """Print for a person, or with `as_json` one JSON document for a program."""
         self.as_json = as_json
-        self._out = Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
-        self._err = Console(file=sys.stderr, highlight=False, emoji=False, markup=False)
+        self._out = _Stream(file=sys.stdout, highlight=False, emoji=False, markup=False)
+        self._err = _Stream(file=sys.stderr, highlight=False, emoji=False, markup=False)
 
     @property
     def watched(self) -> bool:
@@ -136,6 +137,12 @@ class Output:
         return visible(text) if console.is_terminal else text
 
 
+class _Stream(Console):
+    def on_broken_pipe(self) -> None:
+        """Let a reader that went away end the command: rich would exit with 1, as for a failure."""
+        raise BrokenPipeError
+
+
 class _Lines:
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -176,15 +183,23 @@ def count(number: int, noun: str) -> str:
 
 
 def money(amount: Decimal) -> str:
-    """Write dollars: cents, and below one dollar two digits more."""
-    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+    """Write dollars: cents, and below one dollar two digits more; what is little is never none."""
+    if amount >= 1 or not amount:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= _LEAST_SHOWN else f"less than ${_LEAST_SHOWN}"
+
+
+def exact_money(amount: Decimal) -> str:
+    """Write dollars to the last digit, at least cents."""
+    dollars, _, rest = f"{amount.normalize():,f}".partition(".")
+    return f"${dollars}.{rest:0<2}"
 
 
 def limits_line(limits: Limits) -> str:
     """Say when a run ends by itself."""
     minutes = f"{limits.max_time_s / 60:,.1f}".removesuffix(".0")
     return (
-        f"at most {count(limits.max_steps, 'step')}, ${limits.max_cost_usd:,.2f}, "
+        f"at most {count(limits.max_steps, 'step')}, {exact_money(limits.max_cost_usd)}, "
         f"{limits.max_tokens:,} tokens, {minutes} minute{'' if minutes == '1' else 's'}"
     )
 
