@@ -164,7 +164,7 @@ def _title(request: RunRequest) -> str:
 def _origin(request: RunRequest) -> str:
     fork = request.fork
     if fork is None:
-        return "not a fork"
+        return "a run of its own"
     at = "its end" if fork.step is None else f"step {fork.step}"
     return f"fork of {fork.workflow_id} at {at}"
 
@@ -222,7 +222,8 @@ async def _carried_request(client: Client, found: Run) -> RunRequest:
 
 def _whole_origin(request: RunRequest) -> str:
     # Another run may have the parent's id by now.
-    return f"{_origin(request)} ({request.fork.first_run_id})" if request.fork else ""
+    fork = request.fork
+    return f"{_origin(request)} ({fork.first_run_id})" if fork else _origin(request)
 
 
 def _place(request: RunRequest) -> str:
