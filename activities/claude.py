@@ -93,6 +93,7 @@ class _StepAttempt:
         self._hand_back_without_tools(found.opening)
         claim = await self._position.claim(found.turn.model_dump_json())
         if claim.verdict == "claimed":
+            self._requests.load(claim.usages)
             return await self._ask(found, Turn.model_validate_json(claim.turn or ""))
         if claim.verdict == "done":
             return self._seen(found, claim)
@@ -133,7 +134,6 @@ class _StepAttempt:
 
     async def _message(self, found: Before, request: Request) -> dict[str, Any]:
         limit = found.opening.limits.max_requests_per_step
-        await self._requests.load()
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
         try:

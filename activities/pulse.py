@@ -1,4 +1,4 @@
-"""The heartbeat of one activity attempt, beside its work, from the attempt's first line on."""
+"""The heartbeat of one activity attempt, beside its work."""
 
 import asyncio
 from types import TracebackType
@@ -13,7 +13,8 @@ _LONGEST_S = 0.5
 class Pulse:
     """Beats at least three times in every `takeover_s` seconds while the attempt lives.
 
-    `details` goes out with each beat, and after it `doing`, which is for people.
+    `details` goes out with each beat, and after it `doing`, which is for people. An attempt that
+    ends before the first beat sends none: a beat costs the server as much as an event.
     """
 
     def __init__(self, takeover_s: float) -> None:
@@ -36,16 +37,12 @@ class Pulse:
             self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
 
-    def tell(self, details: Any) -> None:
+    def beat(self) -> None:
         """Beat now: what a dying attempt says last must not wait for the next beat."""
-        self.details = details
-        self._send()
+        doing = (self.doing,) if self.doing else ()
+        activity.heartbeat(self.details, *doing)
 
     async def _beat(self) -> None:
         while True:
-            self._send()
             await asyncio.sleep(self._beat_every_s)
-
-    def _send(self) -> None:
-        doing = (self.doing,) if self.doing else ()
-        activity.heartbeat(self.details, *doing)
+            self.beat()

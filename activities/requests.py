@@ -1,10 +1,11 @@
 """The requests sent to Claude for one step, over all attempts: their number bounds the retries.
 
-What a stream reports of its usage goes to the ledger at once, and into the heartbeat as a second
-source; so a killed attempt's tokens are counted by the one that follows it.
+What a stream reports of its usage goes to the ledger at once, and into the next heartbeat as a
+second source; so a killed attempt's tokens are counted by the one that follows it.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from anthropic import AsyncAnthropic
@@ -31,17 +32,18 @@ class StepRequests:
     def __init__(self, ledger: Ledger, step: str, token: str, pulse: Pulse) -> None:
         self._ledger, self._step, self._token, self._pulse = ledger, step, token, pulse
         self._attempts = _from_heartbeat()
-        self._writes: set[asyncio.Task[None]] = set()
-        self._beat()
+        self._noting: asyncio.Task[None] | None = None
+        self._noted: Attempt | None = None
+        self._tell()
 
-    async def load(self) -> None:
-        """Add what the ledger knows of earlier attempts."""
-        for token, usage in (await self._ledger.usages(self._step)).items():
+    def load(self, usages: Mapping[str, Any]) -> None:
+        """Add what the ledger knows of earlier attempts, by token."""
+        for token, usage in usages.items():
             self._attempts[token] = Attempt.model_validate(usage)
         for token, attempt in self._attempts.items():
             # Whole or not, its reply was not recorded: we would not be asking again.
             self._attempts[token] = attempt.model_copy(update={"whole": False})
-        self._beat()
+        self._tell()
 
     async def keep(self) -> None:
         """Tell the ledger what only the heartbeat knows, so that the step's next activity does."""
@@ -70,18 +72,22 @@ class StepRequests:
         Noted before it is sent: a request whose attempt dies must not look as if it cost nothing.
         """
         self._attempts[self._token] = Attempt(model=request.model)
-        self._beat()
+        self._tell()
         await self._write()
         message = await claude.ask(anthropic, request, self._progress)
         self._update(whole=True)
         # What it used is written; that it is whole, the reply's own record says.
-        await asyncio.gather(*self._writes)
+        if self._noting:
+            await self._noting
         return message
 
     async def failed(self, posture: Posture, limit: int) -> Exception:
         """Say how the attempt ends after its request failed: tried again, or stopped for good."""
         self._update(sent=posture.sent, refused=posture.refused)
-        await self._settle()
+        self._pulse.beat()
+        if self._noting:
+            await self._noting
+        await self._write()
         if not posture.sent:
             return again("claude", posture.message, posture.delay_s)
         if posture.then == "stop":
@@ -104,25 +110,26 @@ class StepRequests:
         mine = self._attempts[self._token]
         if usage and usage != mine.usage:
             self._update(usage=usage, model=model or mine.model)
-            write = asyncio.create_task(self._write())
-            self._writes.add(write)
-            write.add_done_callback(self._writes.discard)
+            if self._noting is None or self._noting.done():
+                self._noting = asyncio.create_task(self._note())
+
+    async def _note(self) -> None:
+        """Write what the stream reports as it comes; what comes in one piece, once."""
+        while self._noted != self._attempts[self._token]:
+            self._noted = self._attempts[self._token]
+            await self._write()
 
     def _update(self, **changes: Any) -> None:
         mine = self._attempts[self._token]
         self._attempts[self._token] = mine.model_copy(update=changes)
-        self._beat()
+        self._tell()
 
-    def _beat(self) -> None:
+    def _tell(self) -> None:
         attempts = self._attempts.items()
-        self._pulse.tell({token: attempt.model_dump(mode="json") for token, attempt in attempts})
+        self._pulse.details = {token: each.model_dump(mode="json") for token, each in attempts}
 
     def _backoff_s(self) -> float:
         return float(min(_FIRST_WAIT_S * 2 ** max(self.sent - 1, 0), _LONGEST_WAIT_S))
-
-    async def _settle(self) -> None:
-        await asyncio.gather(*self._writes)
-        await self._write()
 
     async def _write(self, token: str = "") -> None:
         token = token or self._token

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from temporalio import activity
 from temporalio.common import RawValue
@@ -23,6 +23,7 @@ from activities.prepare import call_input
 from activities.pulse import Pulse
 from activities.reading import by_reference, read_on, recorded_result
 from activities.records import reply_of
+from activities.returned import result_of
 from activities.services import Services, reset_lineage
 from activities.verifying import NotVerified, Verifier
 from onward import json_text
@@ -30,9 +31,8 @@ from onward.errors import LedgerGap, PayloadError
 from onward.failpoints import failpoint, pass_return
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, ClaudeReply, ToolInput
-from onward.tools import Tool, ToolContext, error_content, meaning, show
+from onward.tools import Tool, ToolContext, error_content, meaning
 from onward.tools.read_result import read_result
-from onward.tools.running import run_apart
 from onward.tools.workspace import WorkspaceElsewhere, check
 
 _MOST_REQUESTS = 10
@@ -42,8 +42,6 @@ _FEWEST_REQUESTS = 3
 """Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
 _KEY_LASTS_MS = 23 * 3600 * 1000
 """How long a downstream remembers a key for certain; many prune them after 24 hours."""
-_CONTENT_S = 20.0
-"""How long turning a tool's result into text may take."""
 _GRACE_S = 5.0
 """How long a cancelled call may take to come to a definite end."""
 _ELSEWHERE_S = 1.0
@@ -218,14 +216,8 @@ class CallAttempt:
         return await _to_the_end(self._returned(value))
 
     async def _returned(self, value: object) -> CallResult:
-        # Apart: it runs the value's own code, on as much as the tool returned.
-        try:
-            made = await run_apart(
-                lambda: _done(value, self._given.call), name=self._tool.name, timeout_s=_CONTENT_S
-            )
-        except TimeoutError:
-            made = _done(f"The call is done. Its result took over {_CONTENT_S:g} s to show.")
-        result = cast("CallResult", made).model_copy(update={"took_s": self._took_s})
+        made = await result_of(value, self._given.call, self._tool.name)
+        result = made.model_copy(update={"took_s": self._took_s})
         return await self._complete(result)
 
     async def _run(self, fields: dict[str, Any], context: ToolContext) -> object:
@@ -250,7 +242,8 @@ class CallAttempt:
         if self._effect == "read":
             return await self._fail(error_content(error))
         if self._pulse:
-            self._pulse.tell(_words(error))
+            self._pulse.details = _words(error)
+            self._pulse.beat()
         if isinstance(error, NotVerified):
             await self._position.release(maybe=False)
             raise again(
@@ -372,12 +365,6 @@ def _words(error: Exception) -> str:
     """Name an error in a line that every encoding can carry."""
     said = json_text.values(error_content(error))
     return (said if isinstance(said, str) else type(error).__name__)[:300]
-
-
-def _done(value: object, call: str = "") -> CallResult:
-    """Make the result of a call that is done, whatever it returned."""
-    shown = show(value, call)
-    return CallResult(status="done", content=shown.content, whole=shown.whole)
 
 
 def _tool(services: Services, given: ToolInput, name: str) -> Tool[..., Any]:

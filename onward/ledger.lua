@@ -161,6 +161,9 @@ end
 
 -- ---- answers
 
+-- JSON of texts by token: what each attempt of a step of Claude's has used.
+local function usages() return redis.call('HGET', hash, 'u:' .. given.step) or '{}' end
+
 local function answer(verdict, rec, more)
   local out = { 'verdict', verdict, 'now_ms', now }
   local function add(name, value)
@@ -172,6 +175,7 @@ local function answer(verdict, rec, more)
     if rec.st == 'doubt' then add('at', rec.at) end
     if given.turn then add('turn', redis.call('HGET', hash, 'turn:' .. given.step) or nil) end
   end
+  if given.turn and op == 'claim' then add('usages', usages()) end
   if given.turn then                -- a step of Claude's: its calls take their witness from this answer
     local ds = birth_nonce()
     if ds then add('nonce', ds); add('inc', incarnation()) end
@@ -340,14 +344,10 @@ ops['end'] = function()
   return answer(redis.call('PEXPIRE', hash, given.ttl_ms) == 1 and 'ended' or 'absent')
 end
 
-local function usages()
-  return cjson.decode(redis.call('HGET', hash, 'u:' .. given.step) or '{}')
-end
-
-function ops.usages() return answer('read', nil, usages()) end
+function ops.usages() return answer('read', nil, { usages = usages() }) end
 
 function ops.usage()
-  local all = usages()
+  local all = cjson.decode(usages())
   all[given.token] = given.usage
   redis.call('HSET', hash, 'u:' .. given.step, cjson.encode(all))
   return answer('written')

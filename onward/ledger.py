@@ -137,6 +137,7 @@ class Ledger:
             first_ms=number(reply, "first_ms"),
             now_ms=number(reply, "now_ms"),
             turn=optional_string(reply, "turn"),
+            usages=_usages(json.loads(string(reply, "usages") or "{}")),
             witness=None if turn is None else self._carried(reply, witness, lineage),
         )
 
@@ -279,11 +280,7 @@ class Ledger:
     async def usages(self, step: str) -> dict[str, dict[str, Any]]:
         """Return what each attempt of a step used, by token."""
         reply = await self._call("usages", step=step)
-        return {
-            token: json.loads(str(text))
-            for token, text in reply.items()
-            if token not in ("verdict", "now_ms")
-        }
+        return _usages(json.loads(string(reply, "usages")))
 
     async def snapshot(self) -> Snapshot:
         """Return everything that is recorded of the run, in one round trip."""
@@ -354,3 +351,7 @@ class Ledger:
             f"the ledger of run {self._run.workflow_id!r} has no birth nonce at {step!r}, so "
             f"records are lost ({kept}); refill it from history, then begin, then try again"
         )
+
+
+def _usages(by_token: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    return {token: json.loads(text) for token, text in by_token.items()}

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from onward.errors import LedgerUnreadable
 from onward.messages import EffectClass, Witness
@@ -40,6 +40,8 @@ class Claim:
     now_ms: int = 0
     turn: str | None = None
     """Of a step of Claude's, claimed or done: the user turn that is frozen for it."""
+    usages: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of a step of Claude's: what each earlier attempt used, by token."""
     witness: Witness | None = None
     """Of a step of Claude's: the witness that the calls of its reply must use."""
 

@@ -18,6 +18,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.services import Services
 from onward import Agent, App, claude
@@ -31,6 +32,15 @@ from workflows.agent import AgentWorkflow
 MODEL = "claude-sonnet-5-5"
 
 Blocks = Sequence[Mapping[str, Any]]
+
+# Workers run workflows without it; here it shows what would not be deterministic. Passed through is
+# what workflows use that is: and libraries whose `__del__` the garbage collector may call in one.
+SANDBOX = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_passthrough_modules(
+        *("onward", "simplejson"),
+        *("redis", "hiredis", "anthropic", "httpx2", "httpcore2", "aiohttp", "opentelemetry"),
+    )
+)
 
 
 def uses(*calls: tuple[str, dict[str, Any]], **fields: Any) -> Step:
@@ -94,6 +104,7 @@ class Bench:
             search_attributes=search_attributes,
         )
         defaults: dict[str, Any] = {
+            "workflow_runner": SANDBOX,
             "max_cached_workflows": 0,
             # A workflow that is kept from its processor for two seconds counts as deadlocked.
             "max_concurrent_workflow_tasks": 4,
