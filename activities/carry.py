@@ -14,7 +14,7 @@ from activities.services import Services
 from onward import segments
 from onward.messages import CarryInput, Segment
 from onward.names import CARRY
-from onward.own_history import read_history
+from onward.own_history import read_added
 
 
 class CarryActivity:
@@ -34,8 +34,7 @@ class CarryActivity:
     async def _carry(self, given: CarryInput) -> Segment:
         run_id = activity.info().workflow_run_id or given.run.run_id
         temporal = self._services.temporal
-        told = await read_history(temporal, given.run.workflow_id, run_id, stores=True)
-        added = told.added()
+        added = await read_added(temporal, given.run.workflow_id, run_id)
         packed = await asyncio.to_thread(added.pack)
         reference = await segments.keep(temporal.data_converter, packed)
         return Segment(reference=reference, records=len(added.ends), size_bytes=len(packed))

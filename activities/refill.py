@@ -61,4 +61,4 @@ def _check(told: Told, head: Head) -> None:
     try:
         told.rebuilt.conversation(head)
     except HistoryGap as gap:
-        raise again("history_gap", str(gap)) from None
+        raise again("history_gap", f"{gap}; or cancel the run, which waits until then") from None

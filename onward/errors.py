@@ -62,6 +62,13 @@ class PayloadError(OnwardError):
 class HistoryGap(OnwardError):
     """What Temporal holds of a conversation has a gap, or does not fit its digest."""
 
+    def __init__(self, found: str, run: str = "the run") -> None:
+        super().__init__(
+            f"the conversation of {run} cannot be told whole from its history: {found}. If a newer "
+            "Onward wrote it, use that one; if Temporal or the payload folder was restored from a "
+            "backup, restore both from the same time"
+        )
+
 
 class LedgerError(OnwardError):
     """Something about the records in Redis."""

@@ -13,6 +13,7 @@ from onward import json_text
 from onward.messages import BusinessKey, RunRef
 
 _MAX_DEPTH = 200
+_KEY = "k:"
 
 
 def run_key(workflow_id: str, first_run_id: str) -> str:
@@ -55,7 +56,12 @@ def downstream_key(run: RunRef, call: str, fp: str, business: BusinessKey | None
 
 def business_position(tool: str, name: str) -> str:
     """Return where the ledger keeps what `name`, of a tool's `key_from`, asks for."""
-    return "k:" + hashlib.sha256(f"{tool}|{name}".encode(errors="surrogatepass")).hexdigest()
+    return _KEY + hashlib.sha256(f"{tool}|{name}".encode(errors="surrogatepass")).hexdigest()
+
+
+def is_business_key(position: str) -> bool:
+    """Say whether a position of the ledger is a business key's; others are steps' and calls'."""
+    return position.startswith(_KEY)
 
 
 def shared_hash(deployment: str, position: str) -> str:

@@ -4,6 +4,7 @@ The history of the newest workflow run is enough: what those before it in the ch
 segments that it was started with.
 """
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from onward import segments
+from onward.earlier import Earlier
 from onward.messages import (
     BeginInput,
     CallResult,
@@ -29,42 +31,19 @@ from onward.messages import (
 from onward.names import BEGIN, CALL_CLAUDE, FORK, RESERVED_ACTIVITIES, RESOLVE
 from onward.rebuilding import Asked, Rebuilding
 from onward.records import Restored
-from onward.run_records import Added, RunRecords, laid_over
+from onward.run_records import Added, RunRecords
 
 
-async def read_history(
-    client: Client, workflow_id: str, run_id: str, *, stores: bool = False
-) -> "Told":
-    """Read the history of one workflow run; with `stores`, keep whole texts where later ones are.
-
-    Raises `RPCError`, also where Temporal has forgotten the run, and `PayloadError`.
-    """
-    told = Told(client, stores=stores)
-    async for event in client.get_workflow_handle(
-        workflow_id, run_id=run_id
-    ).fetch_history_events():
-        await told.hear(event)
-    return told
-
-
+@dataclass(frozen=True)
 class Told:
-    """What a history tells."""
+    """What the history of a run's newest workflow run tells, with the segments that it names."""
 
-    def __init__(self, client: Client, *, stores: bool = False) -> None:
-        self._converter = client.data_converter
-        self._stores = stores
-        self._scheduled: dict[int, Any] = {}
-        self._prompt = ""
-        self.earlier = RunRecords()
-        """What the segments hold that the workflow run was started with."""
-        self._rebuilding = Rebuilding(self.earlier)
-        self.first_witness: Witness | None = None
-        """What the first `begin` left, or what the run was started with."""
-
-    @property
-    def rebuilt(self) -> RunRecords:
-        """What the ledger should hold."""
-        return self._rebuilding.records
+    earlier: RunRecords = field(default_factory=RunRecords)
+    """What the segments hold that the workflow run was started with."""
+    rebuilt: RunRecords = field(default_factory=RunRecords)
+    """What the ledger should hold."""
+    first_witness: Witness | None = None
+    """What the first `begin` left, or what the run was started with."""
 
     @property
     def records(self) -> dict[str, Restored]:
@@ -76,9 +55,55 @@ class Told:
         """Frozen user turns, by step."""
         return self.rebuilt.turns
 
+
+async def read_history(
+    client: Client, workflow_id: str, run_id: str, *, stores: bool = False
+) -> Told:
+    """Read the history of one workflow run; with `stores`, keep whole texts where later ones are.
+
+    Raises `RPCError`, also where Temporal has forgotten the run, and `PayloadError`.
+    """
+    return await (await _heard(client, workflow_id, run_id, stores=stores)).told()
+
+
+async def read_added(client: Client, workflow_id: str, run_id: str) -> Added:
+    """Read what one workflow run added to its chain, and as little of the rest as that needs.
+
+    Raises as `read_history`.
+    """
+    return (await _heard(client, workflow_id, run_id, stores=True)).added()
+
+
+async def _heard(client: Client, workflow_id: str, run_id: str, *, stores: bool) -> "Hearing":
+    hearing = Hearing(client, stores=stores)
+    async for event in client.get_workflow_handle(
+        workflow_id, run_id=run_id
+    ).fetch_history_events():
+        await hearing.hear(event)
+    return hearing
+
+
+class Hearing:
+    """Takes a history event by event."""
+
+    def __init__(self, client: Client, *, stores: bool = False) -> None:
+        self._converter = client.data_converter
+        self._stores = stores
+        self._scheduled: dict[int, Any] = {}
+        self._earlier = Earlier(self._converter)
+        self._rebuilding = Rebuilding()
+        self._first_witness: Witness | None = None
+
+    async def told(self) -> Told:
+        """Return all that was told so far. Raises `PayloadError`."""
+        earlier = await self._earlier.whole()
+        rebuilt = earlier.copy()
+        rebuilt.lay(self.added())
+        return Told(earlier, rebuilt, self._first_witness)
+
     def added(self) -> Added:
         """Return what this workflow run added to the chain's records."""
-        return self.rebuilt.beyond(self.earlier)
+        return self._rebuilding.added()
 
     async def hear(self, event: HistoryEvent) -> None:
         """Take the next event."""
@@ -97,15 +122,13 @@ class Told:
             request: RunRequest = await self._result(payloads, RunRequest)
         except (ValidationError, IndexError):
             return  # nothing that the workflow could have begun with
-        self._prompt = request.prompt
-        self._rebuilding = Rebuilding(self.earlier, self._prompt)
+        self._rebuilding.prompt = request.prompt
         if request.carried:
-            await self._carried(request.carried)
+            self._carried(request.carried)
 
-    async def _carried(self, carried: Carried) -> None:
-        self.earlier = await laid_over(self._converter, carried.segments)
-        self._rebuilding = Rebuilding(self.earlier, self._prompt)
-        self.first_witness = self.first_witness or carried.witness
+    def _carried(self, carried: Carried) -> None:
+        self._earlier = Earlier(self._converter, carried.segments)
+        self._first_witness = self._first_witness or carried.witness
 
     async def _input(self, name: str, payloads: Payloads) -> Any:
         known: dict[str, type] = {
@@ -123,7 +146,7 @@ class Told:
         if isinstance(given, BeginInput):
             self._begun(await self._result(payloads, Opening))
         elif isinstance(given, ForkInput):
-            await self._carried(await self._result(payloads, Carried))
+            self._carried(await self._result(payloads, Carried))
         elif isinstance(given, ClaudeInput):
             await self._replied(given, await self._result(payloads, ClaudeReply))
         elif isinstance(given, ToolInput):
@@ -135,12 +158,14 @@ class Told:
             self._rebuilding.settled(Asked.of(given, given.run.workflow_id), settled)
 
     def _begun(self, opening: Opening) -> None:
-        self.first_witness = self.first_witness or opening.witness
+        self._first_witness = self._first_witness or opening.witness
         self._rebuilding.begun(opening)
 
     async def _replied(self, given: ClaudeInput, reply: ClaudeReply) -> None:
         results = [result and await self._bounded(result) for result in reply.results]
-        self._rebuilding.replied(given, reply.model_copy(update={"results": tuple(results)}))
+        whole = reply.model_copy(update={"results": tuple(results)})
+        earlier = await self._earlier.ends(self._rebuilding.lacking(given))
+        self._rebuilding.replied(given, whole, earlier)
 
     async def _bounded(self, result: CallResult) -> CallResult:
         """Let go of a whole text, at once: those of a whole run would fill the worker's memory."""

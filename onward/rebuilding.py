@@ -1,11 +1,10 @@
 """What a history tells of each step and call, made into the records that the ledger should hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onward import transcript
 from onward.messages import (
-    Addition,
     BusinessKey,
     CallResult,
     ClaudeInput,
@@ -18,7 +17,7 @@ from onward.messages import (
     ToolInput,
 )
 from onward.records import Ending, Restored
-from onward.run_records import RunRecords
+from onward.run_records import Added
 from onward.transcript import BEGINNING, Turn
 
 
@@ -39,23 +38,40 @@ class Asked:
 
 
 class Rebuilding:
-    """Begins from what earlier workflow runs of the chain added; `prompt` is in the start event."""
+    """The records that one workflow run made, without those that it began from."""
 
-    def __init__(self, earlier: RunRecords, prompt: str = "") -> None:
-        self.records = earlier.copy()
-        self._prompt = prompt
+    def __init__(self) -> None:
+        self.prompt = ""
+        """The run's, from its start event."""
+        self._ends = dict[str, Restored]()
+        self._turns = dict[str, str]()
+        self._dropped = set[str]()
+
+    def added(self) -> Added:
+        """Return what the workflow run added to the records of its chain."""
+        dropped = sorted(self._dropped - self._ends.keys())
+        return Added(self._ends, self._turns, tuple(dropped))
 
     def begun(self, opening: Opening) -> None:
         """Take the beginning."""
         text = opening.model_dump_json()
-        self.records.ends[BEGINNING] = Restored(st="done", fp=BEGINNING, cls="read", result=text)
+        self._ends[BEGINNING] = Restored(st="done", fp=BEGINNING, cls="read", result=text)
 
-    def replied(self, given: ClaudeInput, reply: ClaudeReply) -> None:
-        """Take a reply, and the results of the calls that were run with it."""
+    def lacking(self, given: ClaudeInput) -> list[str]:
+        """Name the calls whose results a step was told of, and which ended before."""
+        return [call for call in _told(given) if call not in self._ends]
+
+    def replied(
+        self, given: ClaudeInput, reply: ClaudeReply, earlier: Mapping[str, Restored]
+    ) -> None:
+        """Take a reply, and the results of the calls that were run with it.
+
+        `earlier`: how the calls ended that are `lacking`.
+        """
         adopted = Turn.model_validate_json(reply.turn) if reply.turn else None
-        turn = adopted or self._turn(given.additions)
-        self.records.turns[given.step] = turn.model_dump_json()
-        self.records.ends[given.step] = Restored(
+        turn = adopted or self._turn(given, earlier)
+        self._turns[given.step] = turn.model_dump_json()
+        self._ends[given.step] = Restored(
             st="done", fp=given.head.digest, cls="read", result=reply.record()
         )
         for call, result in zip(reply.calls, reply.results, strict=False):
@@ -73,21 +89,20 @@ class Rebuilding:
             self._keep(asked, _ended(asked, result))
             return
         # Its last word is no end.
-        self.records.ends.pop(asked.call, None)
+        self._drop(asked.call)
         self._free(asked.business)
 
-    def _turn(self, additions: Sequence[Addition]) -> Turn:
-        named = [item.call for item in additions if isinstance(item, ResultOf)]
-        ends = {call: self.records.ends[call] for call in named if call in self.records.ends}
+    def _turn(self, given: ClaudeInput, earlier: Mapping[str, Restored]) -> Turn:
+        ends = {call: self._ends.get(call) or earlier.get(call) for call in _told(given)}
         results = {
             call: CallResult.model_validate_json(end.result)
             for call, end in ends.items()
-            if end.result is not None
+            if end and end.result is not None
         }
-        return transcript.build_turn(additions, results, self._prompt)
+        return transcript.build_turn(given.additions, results, self.prompt)
 
     def _keep(self, asked: Asked, record: Restored) -> None:
-        ends = self.records.ends
+        ends = self._ends
         ends[asked.call] = record
         key = asked.business
         if key is None or key.everywhere:
@@ -101,9 +116,17 @@ class Rebuilding:
 
     def _free(self, key: BusinessKey | None) -> None:
         # Not what an earlier call did: this one may have ended before it was told of that.
-        held = self.records.ends.get(key.position) if key else None
-        if key and held and held.st == "doubt":
-            del self.records.ends[key.position]
+        held = self._ends.get(key.position) if key else None
+        if key and (held is None or held.st == "doubt"):
+            self._drop(key.position)
+
+    def _drop(self, position: str) -> None:
+        self._ends.pop(position, None)
+        self._dropped.add(position)
+
+
+def _told(given: ClaudeInput) -> list[str]:
+    return [item.call for item in given.additions if isinstance(item, ResultOf)]
 
 
 def _ended(asked: Asked, result: CallResult) -> Restored:

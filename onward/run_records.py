@@ -3,17 +3,15 @@
 A segment is made once and never again. Laid over those before it, it gives the whole again.
 """
 
-import asyncio
 import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from temporalio.converter import DataConverter
-
-from onward import segments, transcript
+from onward import transcript
 from onward.errors import HistoryGap, LedgerGap, PayloadError
+from onward.identity import is_business_key
 from onward.messages import ClaudeReply, Head, Opening
 from onward.records import Restored
 from onward.transcript import BEGINNING, Conversation, Turn
@@ -35,15 +33,21 @@ class RunRecords:
     def lay(self, added: "Added") -> None:
         """Take what a later workflow run added."""
         for position in added.dropped:
-            self.ends.pop(position, None)
-        self.ends.update(added.ends)
+            if not self._stands(position):
+                self.ends.pop(position, None)
+        self.ends.update({p: end for p, end in added.ends.items() if not self._stands(p)})
         self.turns.update(added.turns)
+
+    def _stands(self, position: str) -> bool:
+        # What was done first under a business key is what it stands for; a doubt may be replaced.
+        held = self.ends.get(position) if is_business_key(position) else None
+        return held is not None and held.st != "doubt"
 
     def conversation(self, head: Head) -> Conversation:
         """Rebuild the conversation up to `head`. Raises `HistoryGap` where these do not tell it."""
         beginning = self.ends.get(BEGINNING)
         if beginning is None or beginning.result is None:
-            raise _gap("found no beginning of the run")
+            raise HistoryGap("found no beginning of the run")
         frozen = Opening.model_validate_json(beginning.result).frozen
         turns = {step: Turn.model_validate_json(text) for step, text in self.turns.items()}
         ends = {step: self.ends[step].result for step in turns if step in self.ends}
@@ -51,16 +55,7 @@ class RunRecords:
         try:
             return transcript.conversation(head, frozen, replies, turns)
         except LedgerGap as gap:
-            raise _gap(str(gap)) from gap
-
-    def beyond(self, earlier: "RunRecords") -> "Added":
-        """Return what makes these of earlier ones."""
-        return Added(
-            ends=_changed(self.ends, earlier.ends),
-            turns=_changed(self.turns, earlier.turns),
-            # A doubt that is tried again has no end any more, and must not come back as one.
-            dropped=tuple(position for position in earlier.ends if position not in self.ends),
-        )
+            raise HistoryGap(str(gap)) from gap
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,8 @@ class Added:
     ends: Mapping[str, Restored]
     turns: Mapping[str, str]
     dropped: tuple[str, ...] = ()
-    """Positions whose earlier end no longer stands."""
+    """Positions whose earlier end no longer stands: a doubt that is tried again must not come back.
+    """
 
     def pack(self) -> bytes:
         """Return it as bytes: compressed JSON."""
@@ -93,29 +89,8 @@ class Added:
             raise _unreadable(repr(error)) from error
 
 
-async def laid_over(converter: DataConverter, references: tuple[str, ...]) -> RunRecords:
-    """Fetch segments, oldest first, and lay each over those before it. Raises `PayloadError`."""
-    whole = RunRecords()
-    for reference in references:
-        packed = await segments.fetch(converter, reference)
-        whole.lay(await asyncio.to_thread(Added.unpack, packed))
-    return whole
-
-
-def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in now.items() if before.get(name) != value}
-
-
 def _sparse(end: Restored) -> dict[str, Any]:
     return {name: value for name, value in asdict(end).items() if value not in {None, ""}}
-
-
-def _gap(found: str) -> HistoryGap:
-    return HistoryGap(
-        f"the run's own history does not tell its whole conversation: {found}. The run waits. If a "
-        "newer Onward wrote the history, start a worker of that one; if Temporal or the payload "
-        "folder was restored from a backup, restore both from the same time; or cancel the run"
-    )
 
 
 def _unreadable(found: str) -> PayloadError:

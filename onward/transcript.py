@@ -96,7 +96,7 @@ def conversation(
     Raises `LedgerGap` if a record is missing or the digest is not the one in history.
     """
     start = beginning(frozen)
-    steps = _steps(head.step, replies)
+    steps = chain(head.step, replies)
     if missing := next((step for step in steps if step not in turns), None):
         raise LedgerGap(f"found no user turn of step {missing}, which history says was answered")
     said = ((step, turns[step], replies[step].message) for step in steps)
@@ -118,6 +118,20 @@ def _joined(earlier: Conversation, steps: Iterable[tuple[str, Turn, str]]) -> Co
         sent = (*user_message(turn), *assistant_message(message))
         messages += [*(text.encode() for text in sent), *kept]
     return Conversation(earlier.beginning, head, tuple(messages), sum(map(len, messages)))
+
+
+def chain(last: str, replies: Mapping[str, ClaudeReply]) -> list[str]:
+    """Name the steps up to the last one, oldest first. Raises `LedgerGap` where one is missing."""
+    steps: list[str] = []
+    step = last
+    while step != BEGINNING:
+        if step not in replies:
+            raise LedgerGap(f"found no reply of step {step}, which history says was recorded")
+        if step in steps:
+            raise LedgerGap(f"found step {step} twice in the chain of replies")
+        steps.append(step)
+        step = replies[step].prev
+    return steps[::-1]
 
 
 def is_summary(step: str) -> bool:
@@ -173,19 +187,6 @@ def blocks_of(message: str) -> list[dict[str, Any]]:
     """Content blocks of a message, given as JSON text."""
     blocks: list[dict[str, Any]] = json_text.load_object(message).get("content") or []
     return blocks
-
-
-def _steps(last: str, replies: Mapping[str, ClaudeReply]) -> list[str]:
-    chain: list[str] = []
-    step = last
-    while step != BEGINNING:
-        if step not in replies:
-            raise LedgerGap(f"found no reply of step {step}, which history says was recorded")
-        if step in chain:
-            raise LedgerGap(f"found step {step} twice in the chain of replies")
-        chain.append(step)
-        step = replies[step].prev
-    return chain[::-1]
 
 
 def _result_block(

@@ -1,6 +1,7 @@
 """A step that waits for people is carried over whole: who waits, for what, and what was said."""
 
 import asyncio
+from typing import Any
 
 import httpx2
 import pytest
@@ -20,7 +21,7 @@ AT_THE_FIRST_WORD = 17
 """Events after which it does so as somebody says the first word."""
 
 
-def unanswered(timeout_s: float = 0.5) -> Tool[[str], str]:
+def unanswered(timeout_s: float = 0.5) -> Tool[[str], Any]:
     """A tool that needs an approval, and then gets no answer."""
 
     @tool(moves_money=True, timeout_s=timeout_s, ask="always")

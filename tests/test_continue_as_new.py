@@ -11,9 +11,10 @@ import pytest
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from people import say, waiting
 from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
 
-from onward import tool
+from onward import segments, tool
 from onward.local_services import RedisServer
 from onward.messages import RunRequest, RunStatus, Spend
 from onward.testing import wait_until
@@ -105,6 +106,24 @@ async def test_what_is_carried_holds_no_conversation(bench: Bench) -> None:
         assert segments[:-1] == before
         before = segments
     assert "xxxx" not in inputs[-1].model_dump_json()
+
+
+async def test_what_it_costs_to_carry_over_does_not_grow(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment is made with at most the one before it, however many there are (invariant 2)."""
+    fetched, fetch = list[str](), segments.fetch
+
+    async def counted(converter: DataConverter, reference: str) -> bytes:
+        fetched.append(reference)
+        return await fetch(converter, reference)
+
+    monkeypatch.setattr(segments, "fetch", counted)
+    bench.history_events, sent = EVERY_STEP, Sent()
+    async with bench.worker(app_of(look, sent.tool)):
+        run = await bench.start(*steps(8), says())
+        await run.ended()
+    assert len(fetched) < len(await run.chain()) < 10
 
 
 async def test_the_run_looks_the_same_to_people(bench: Bench) -> None:

@@ -2,16 +2,18 @@
 
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from onward import segments
+from onward.earlier import Earlier
 from onward.errors import HistoryGap, PayloadError
 from onward.messages import Head
 from onward.payload_store import data_converter
 from onward.records import Restored
-from onward.run_records import Added, RunRecords, laid_over
+from onward.run_records import Added, RunRecords
 from onward.segments import INLINE_BYTES
 
 DONE = Restored(st="done", fp="f", cls="keyed", result='{"content":"\\"é\\""}')
@@ -32,17 +34,22 @@ def test_a_segment_comes_back_as_it_was() -> None:
 
 def test_segments_laid_over_each_other_are_the_whole() -> None:
     """What a run adds, and only that; an end that no longer stands does not come back."""
-    first = RunRecords({"1": DONE, "1.1": DOUBT, "k:a": DOUBT}, {"1": "t1"})
-    second = first.copy()
-    second.ends.update({"1.1": DONE, "2": DONE})
-    second.turns["2"] = "t2"
-    del second.ends["k:a"]
-    added = second.beyond(first)
-    assert (set(added.ends), set(added.turns), added.dropped) == ({"1.1", "2"}, {"2"}, ("k:a",))
     whole = RunRecords()
-    for each in (first.beyond(RunRecords()), added):
-        whole.lay(Added.unpack(each.pack()))
-    assert whole == second
+    for added in (
+        Added({"1": DONE, "1.1": DOUBT, "1.2": DOUBT}, {"1": "t1"}),
+        Added({"1.1": DONE, "2": DONE}, {"2": "t2"}, dropped=("1.2",)),
+    ):
+        whole.lay(Added.unpack(added.pack()))
+    assert whole == RunRecords({"1": DONE, "1.1": DONE, "2": DONE}, {"1": "t1", "2": "t2"})
+
+
+def test_a_business_key_stands_for_what_was_first_done_under_it() -> None:
+    """A workflow run that never read the segments before it replaces a doubt, and no more."""
+    whole = RunRecords({"k:done": DONE, "k:doubt": DOUBT, "k:freed": DOUBT})
+    later = replace(DONE, result="later")
+    found = dict.fromkeys(("k:done", "k:doubt", "k:new"), later)
+    whole.lay(Added(found, {}, dropped=("k:done", "k:freed")))
+    assert whole.ends == {"k:done": DONE, "k:doubt": later, "k:new": later}
 
 
 async def test_a_small_value_stands_in_its_reference(tmp_path: Path) -> None:
@@ -69,10 +76,10 @@ async def test_what_is_no_segment_is_said(tmp_path: Path) -> None:
     for packed, found in ((newer, "version 2"), (b"torn", "error")):
         reference = await segments.keep(converter, packed)
         with pytest.raises(PayloadError, match=rf"{found}.*, expected version 1.*or restore"):
-            await laid_over(converter, (reference,))
+            await Earlier(converter, (reference,)).whole()
 
 
 def test_a_run_without_its_beginning_is_no_conversation() -> None:
     """A gap at the very start is told like any other."""
-    with pytest.raises(HistoryGap, match=r"found no beginning of the run.*The run waits"):
+    with pytest.raises(HistoryGap, match=r"found no beginning of the run.*restore both"):
         RunRecords().conversation(Head(step="1", digest="d"))

@@ -210,7 +210,7 @@ def recorded(step: str, said: str, before: Head, *, asked: str = "") -> tuple[He
 
 
 @pytest.fixture
-def redone(bench: Bench) -> Told:
+def redone() -> Told:
     """What history tells of two steps, the second of which was asked again."""
     head = beginning("{}")
     opening = Opening(
@@ -222,7 +222,7 @@ def redone(bench: Bench) -> Told:
         takeover_s=1,
         price_known=True,
     )
-    told = Told(bench.temporal)
+    told = Told()
     told.records["0"] = Restored(st="done", fp="0", cls="read", result=opening.model_dump_json())
     first, told.records["1"], told.turns["1"] = recorded("1", "first", head, asked="go")
     _, told.records["2"], told.turns["2"] = recorded("2", "cut off", first)

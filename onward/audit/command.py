@@ -21,7 +21,7 @@ from onward.errors import ConnectError
 from onward.history import RunKey, request_of
 from onward.ledger import Ledger
 from onward.messages import RunRef
-from onward.own_history import Told
+from onward.own_history import Hearing, Told
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.session import Session, find_run, open_session
 
@@ -58,12 +58,13 @@ async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
 
 async def _history(session: Session, run: Run) -> _Heard:
     client = session.client
-    told, timeline = Told(client), Timeline(client)
+    hearing, timeline = Hearing(client), Timeline(client)
     async with rpc_errors(run.id):
         # Read once: both must hear the same, while the run goes on.
         newest = [event async for event in _events(client, run.key)]
         for event in newest:
-            await told.hear(event)
+            await hearing.hear(event)
+        told = await hearing.told()
         chain = await chain_before(client, run.key)
         if chain.forgotten:
             await _recall(client, run, timeline, told)

@@ -5,6 +5,7 @@ from typing import cast
 
 from onward.forking.cut import Cut
 from onward.forking.fates import Fate, LedgerView, fate
+from onward.identity import is_business_key
 from onward.messages import CallResult, EffectClass
 from onward.rebuilding import Asked, Rebuilding
 from onward.records import Record, Restored
@@ -17,14 +18,15 @@ def business_keys(cut: Cut, seen: LedgerView | None, workflow_id: str) -> dict[s
     Those of calls after the cut too. Of a key that history and ledger say nothing of, the call that
     asked for it tells: a run that was cut off has not heard its end.
     """
-    rebuilding = Rebuilding(RunRecords(_recorded(cut.retelling.records, seen)))
+    rebuilding, keys = Rebuilding(), RunRecords(_recorded(cut.retelling.records, seen))
     for asked in cut.effects():
         if asked.call.business is None:
             continue
         became = fate(asked, cut.retelling.records, seen)
         if told := _told(became):
             rebuilding.called(Asked.of(became.call, workflow_id), told)
-    return {name: end for name, end in rebuilding.records.ends.items() if _is_key(name)}
+    keys.lay(rebuilding.added())
+    return {name: end for name, end in keys.ends.items() if is_business_key(name)}
 
 
 def _told(became: Fate) -> CallResult | None:
@@ -37,7 +39,7 @@ def _told(became: Fate) -> CallResult | None:
 
 def _recorded(of_run: Mapping[str, Restored], seen: LedgerView | None) -> dict[str, Restored]:
     """Take what is recorded of keys; a truth that only the ledger has outranks a doubt."""
-    keys = {name: end for name, end in of_run.items() if _is_key(name)}
+    keys = {name: end for name, end in of_run.items() if is_business_key(name)}
     for name, held in _held(seen):
         if name not in keys or keys[name].st == "doubt":
             keys[name] = held
@@ -49,7 +51,7 @@ def _held(seen: LedgerView | None) -> Iterator[tuple[str, Restored]]:
     if seen is None:
         return
     for name, record in seen.records.items():
-        if _is_key(name) and (record.st != "open" or record.may_have_sent):
+        if is_business_key(name) and (record.st != "open" or record.may_have_sent):
             yield name, _end(record)
 
 
@@ -59,7 +61,3 @@ def _end(record: Record) -> Restored:
         return Restored(st="done", fp=record.fp, cls=cls, result=record.result)
     why = record.why or "the run ended while it was under way"
     return Restored(st="doubt", fp=record.fp, cls=cls, why=why, at_ms=record.at_ms or None)
-
-
-def _is_key(position: str) -> bool:
-    return position.startswith("k:")

@@ -1,6 +1,6 @@
 """The steps of a conversation, as the run's history tells them, verified by digest."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,8 +104,8 @@ def retold(run_id: str, told: Told) -> Retelling:
     try:
         told_whole = transcript.conversation(head, opening.frozen, replies, turns)
     except LedgerGap as gap:
-        raise _gap(run_id, str(gap)) from gap
-    chain = [*_chain(head.step, replies)][::-1]
+        raise HistoryGap(str(gap), f"run {run_id!r}") from gap
+    chain = transcript.chain(head.step, replies)
     steps = tuple(_steps(chain, replies, turns))
     return Retelling(opening, told_whole.messages, steps, told.records)
 
@@ -113,23 +113,8 @@ def retold(run_id: str, told: Told) -> Retelling:
 def _reply(run_id: str, told: Told, step: str) -> ClaudeReply:
     record = told.records.get(step)
     if record is None or record.result is None:
-        raise _gap(run_id, f"found a user turn of step {step}, and no reply")
+        raise HistoryGap(f"found a user turn of step {step}, and no reply", f"run {run_id!r}")
     return ClaudeReply.model_validate_json(record.result)
-
-
-def _gap(run_id: str, found: str) -> HistoryGap:
-    return HistoryGap(
-        f"the conversation of run {run_id!r} cannot be told whole from its history: {found}. If a "
-        "newer Onward wrote it, use that one; if Temporal or the payload folder was restored from "
-        "a backup, restore both from the same time"
-    )
-
-
-def _chain(last: str, replies: Mapping[str, ClaudeReply]) -> Iterator[str]:
-    step = last
-    while step != BEGINNING:
-        yield step
-        step = replies[step].prev
 
 
 def _steps(
