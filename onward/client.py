@@ -18,7 +18,6 @@ from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInf
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
     DescribeWorkflowExecutionResponse,
-    ListWorkflowExecutionsRequest,
 )
 from temporalio.client import (
     Client,
@@ -34,7 +33,6 @@ from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.messages import CancelRequest, RunStatus, Spend
 from onward.names import WORKFLOW
-from onward.search_attributes import registered
 
 __all__ = [
     "Pending",
@@ -48,16 +46,16 @@ __all__ = [
     "describe",
     "ended",
     "find_target",
-    "list_runs",
-    "list_waiting",
     "look",
     "report",
     "rpc_errors",
+    "run_of",
     "spend",
 ]
 
 QUERY_TIMEOUT = timedelta(seconds=3)
 OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE = "OnwardOutcome", "OnwardWaiting"
+STARTED_MEMO = "started"
 _PAUSED = "Paused"
 
 Answer = TypeVar("Answer", RunStatus, Spend)
@@ -89,6 +87,7 @@ class Run:
     status: str
     """Temporal's word: `Running`, `Completed`, `Failed`, `Canceled`, `Terminated`, …"""
     started: datetime
+    """When its first workflow run began, where the memo tells that; else this one."""
     closed: datetime | None
     task_queue: str
     agent: str = ""
@@ -103,6 +102,8 @@ class Run:
     """The workflow's next task lies on the queue: no worker has taken it."""
     task_attempt: int = 0
     """Above 1: the workflow's code fails on its worker, again and again."""
+    reset: bool = False
+    """In a list: it was reset, and goes on as another run of the list."""
 
     @property
     def open(self) -> bool:
@@ -205,7 +206,7 @@ async def look(client: Client, workflow_id: str, run_id: str = "") -> Run:
             ),
             timeout=history.RPC_TIMEOUT,
         )
-    run = await _run(client, answer.workflow_execution_info)
+    run = await run_of(client, answer.workflow_execution_info)
     return await _with_pending(client, run, answer)
 
 
@@ -232,6 +233,7 @@ async def report(client: Client, run: Run) -> Report:
         doing="waiting for a worker",
         limits=recorded.opening.limits if recorded.opening else None,
         spend=recorded.spend,
+        context=recorded.context,
         workspace=recorded.request.workspace if recorded.request else None,
     )
     return Report(run, status, live=False, trouble=recorded.task_failure or answer)
@@ -261,40 +263,6 @@ async def cancel(client: Client, run: Run, reason: str = "") -> bool:
     return True
 
 
-async def list_runs(client: Client, limit: int) -> list[Run]:
-    """List the newest runs of the namespace, newest first."""
-    return await _list(client, limit, "ExecutionStatus != 'ContinuedAsNew'")
-
-
-async def list_waiting(client: Client, limit: int) -> list[Report]:
-    """Report on the newest runs that wait for a person, or whose worker does not say."""
-    which = "ExecutionStatus = 'Running'"
-    async with rpc_errors():
-        if await registered(client):
-            which += f" AND {WAITING_ATTRIBUTE} IS NOT NULL"
-    found = [await report(client, run) for run in await _list(client, limit, which)]
-    return [seen for seen in found if seen.status.waiting or not seen.live]
-
-
-async def _list(client: Client, limit: int, which: str) -> list[Run]:
-    found = list[Run]()
-    request = ListWorkflowExecutionsRequest(
-        namespace=client.namespace,
-        page_size=min(limit, 1000),
-        query=f"WorkflowType = '{WORKFLOW}' AND {which}",
-    )
-    async with rpc_errors():
-        while len(found) < limit:
-            page = await client.workflow_service.list_workflow_executions(
-                request, timeout=history.RPC_TIMEOUT
-            )
-            found += [await _run(client, info) for info in page.executions]
-            request.next_page_token = page.next_page_token
-            if not page.next_page_token:
-                break
-    return sorted(found[:limit], key=lambda run: run.started, reverse=True)
-
-
 # ---- from Temporal's words to ours
 
 
@@ -316,6 +284,7 @@ async def _query(client: Client, run: Run, name: str, kind: type[Answer]) -> Ans
 async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
     async with rpc_errors(run.id):
         request = await history.request_of(client, run.key)
+        context = await history.last_context(client, run.key)
     status = RunStatus(
         agent=request.agent if request else run.agent,
         state="ended",
@@ -323,14 +292,16 @@ async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
         doing="",
         outcome=done.result.outcome,
         spend=done.result.spend,
+        context=context,
         in_doubt=done.result.in_doubt,
         workspace=request.workspace if request else None,
     )
     return Report(run, status, live=True, ended=done)
 
 
-async def _run(client: Client, info: WorkflowExecutionInfo) -> Run:
-    memo = await _strings(client, info.memo.fields, "agent", "prompt")
+async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:
+    """Describe a workflow run from what the server says of it."""
+    memo = await _strings(client, info.memo.fields, "agent", "prompt", STARTED_MEMO)
     indexed = info.search_attributes.indexed_fields
     attributes = await _strings(client, indexed, OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE)
     closed = _time(info.close_time)
@@ -340,7 +311,7 @@ async def _run(client: Client, info: WorkflowExecutionInfo) -> Run:
         first_run_id=info.first_run_id,
         type=info.type.name,
         status=_words(Status.Name(info.status), "WORKFLOW_EXECUTION_STATUS_"),
-        started=_time(info.start_time) or datetime.now(UTC),
+        started=_started(info, memo.get(STARTED_MEMO, "")),
         closed=closed,
         task_queue=info.task_queue,
         agent=memo.get("agent", ""),
@@ -392,6 +363,13 @@ async def _strings(client: Client, payloads: Mapping[str, Payload], *names: str)
 
 def _time(stamp: Timestamp) -> datetime | None:
     return stamp.ToDatetime(tzinfo=UTC) if stamp.seconds else None
+
+
+def _started(info: WorkflowExecutionInfo, told: str) -> datetime:
+    # The server's own clock where it can be: the memo has the starter's.
+    if told and info.execution.run_id != info.first_run_id:
+        return datetime.fromisoformat(told)
+    return _time(info.start_time) or datetime.now(UTC)
 
 
 def _words(name: str, prefix: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onward import client as runs
-from onward import run_input, starting, watching
+from onward import listing, run_input, starting, watching
 from onward.client import Report, Run
 from onward.console import (
     Output,
@@ -184,7 +184,7 @@ async def list_runs(limit: int, out: Output) -> int:
     """List the newest runs."""
     _refuse_limit(limit)
     session = await open_session(out)
-    found = await runs.list_runs(session.client, limit)
+    found = await listing.list_runs(session.client, limit)
     if out.as_json:
         out.json({"runs": [run_document(run) for run in found]})
     elif found:
@@ -199,7 +199,7 @@ async def list_waiting(limit: int, out: Output) -> int:
     """List the calls of all runs that wait for a person; exit 3 if one's worker is away."""
     _refuse_limit(limit)
     session = await open_session(out)
-    found = await runs.list_waiting(session.client, limit)
+    found = await listing.list_waiting(session.client, limit)
     for seen in found:
         if not seen.live:
             out.warn(f"{seen.run.id}: {seen.trouble or 'no worker answers'}")
@@ -307,8 +307,8 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
 
 async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
     if begun.opening is not None:
-        limit = begun.opening.limits.max_cost_usd
-        unknown = f"the price of this model is not known: the limit of {exact_money(limit)} cannot hold"
+        limit = exact_money(begun.opening.limits.max_cost_usd)
+        unknown = f"the price of this model is not known: the limit of {limit} cannot hold"
         return [] if begun.opening.price_known else [unknown]
     if begun.ended is not None:
         return []

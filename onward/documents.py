@@ -21,6 +21,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "temporal_status": run.status,
         "outcome": run.outcome or None,
         "waits_for": run.waits_for or None,
+        "reset": run.reset,
         "agent": run.agent,
         "prompt": run.prompt,
         "started": run.started.isoformat(),
@@ -119,9 +120,15 @@ def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
 
 def row(run: Run) -> tuple[str, ...]:
     """Describe a run in a row of `list`."""
-    state = run.outcome or ("waiting" if run.waits_for else run.status.lower())
-    took = _duration(age_s(run))
-    return (run.id, state, run.agent, _when(run.started), took, " ".join(run.prompt.split()))
+    times = (_when(run.started), _duration(age_s(run)))
+    return (run.id, run_state(run), run.agent, *times, " ".join(run.prompt.split()))
+
+
+def run_state(run: Run) -> str:
+    """Say in a word how a run stands, as far as its description tells."""
+    if run.reset:
+        return "reset"
+    return run.outcome or ("waiting" if run.waits_for else run.status.lower())
 
 
 def _state(seen: Report) -> str:

@@ -5,6 +5,7 @@ what its finished steps cost can be told of any run that Temporal still keeps.
 """
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeVar, cast
@@ -21,7 +22,16 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.exceptions import ActivityError, ChildWorkflowError
 
-from onward.messages import Carried, ClaudeReply, Opening, RunRequest, RunResult, Spend
+from onward.errors import PayloadError
+from onward.messages import (
+    Carried,
+    ClaudeReply,
+    ContextUse,
+    Opening,
+    RunRequest,
+    RunResult,
+    Spend,
+)
 from onward.names import BEGIN, CALL_CLAUDE, END, FORK
 from onward.transcript import is_summary
 
@@ -57,6 +67,8 @@ class Recorded:
     steps: int = 0
     spend: Spend = field(default_factory=Spend)
     """Of the steps that came to an end; a lower bound."""
+    context: ContextUse | None = None
+    """How full the context window was when Claude last answered."""
     task_failure: str = ""
     """Why the workflow's code failed on its worker, if that was the last thing it did."""
 
@@ -95,7 +107,7 @@ async def ended(client: Client, key: RunKey) -> Ended | None:
     close = await anext(events, None)
     if close is None or close.event_type not in _CLOSES:
         return None
-    found = await _said_at_close(client, close) or await _said_at_end(client, events)
+    found = await _said_at_close(client, close) or await _last(client, events, END, RunResult)
     if found is not None:
         return Ended(found)
     so_far = await recorded(client, key)
@@ -107,6 +119,17 @@ async def ended(client: Client, key: RunKey) -> Ended | None:
         spend=so_far.spend,
     )
     return Ended(result, spend_complete=False)
+
+
+async def last_context(client: Client, key: RunKey) -> ContextUse | None:
+    """Say how full the context window was when Claude last answered; None where that is gone."""
+    with suppress(PayloadError):
+        reply = await _last(client, _backwards(client, key), CALL_CLAUDE, ClaudeReply)
+        if reply is not None:
+            return reply.context
+        request = await request_of(client, key)
+        return request.carried.context if request and request.carried else None
+    return None
 
 
 # ---- the last events
@@ -121,8 +144,10 @@ async def _said_at_close(client: Client, close: HistoryEvent) -> RunResult | Non
     return await _decoded(client, failure.application_failure_info.details, RunResult)
 
 
-async def _said_at_end(client: Client, events: AsyncIterator[HistoryEvent]) -> RunResult | None:
-    """Find the result of the last finished activity `end`, going backwards."""
+async def _last(
+    client: Client, events: AsyncIterator[HistoryEvent], activity: str, kind: type[Model]
+) -> Model | None:
+    """Find the result of the last finished activity of that name, going backwards."""
     results = dict[int, Payloads]()
     async for event in events:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
@@ -131,8 +156,8 @@ async def _said_at_end(client: Client, events: AsyncIterator[HistoryEvent]) -> R
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             name = event.activity_task_scheduled_event_attributes.activity_type.name
             result = results.pop(event.event_id, None)
-            if name == END and result is not None:
-                return await _decoded(client, result, RunResult)
+            if name == activity and result is not None:
+                return await _decoded(client, result, kind)
     return None
 
 
@@ -175,7 +200,7 @@ async def _begun(
     carried = request.carried if request else None
     if carried is None:
         return replace(so_far, request=request)
-    return Recorded(request, carried.opening, carried.steps, carried.spend)
+    return Recorded(request, carried.opening, carried.steps, carried.spend, carried.context)
 
 
 async def _activity_done(
@@ -187,14 +212,25 @@ async def _activity_done(
             return replace(so_far, opening=await _decoded(client, done.result, Opening))
         case name if name == FORK:
             copied = await _decoded(client, done.result, Carried)
-            return replace(so_far, opening=copied.opening, steps=copied.steps) if copied else so_far
+            return _with_copy(so_far, copied) if copied else so_far
         case name if name == CALL_CLAUDE:
             reply = await _decoded(client, done.result, ClaudeReply)
-            cost = reply.spend if reply is not None else Spend()
-            is_step = reply is None or not is_summary(reply.head.step)
-            return replace(so_far, steps=so_far.steps + is_step, spend=so_far.spend + cost)
+            return _with_reply(so_far, reply) if reply else replace(so_far, steps=so_far.steps + 1)
         case _:
             return so_far
+
+
+def _with_copy(so_far: Recorded, copied: Carried) -> Recorded:
+    return replace(so_far, opening=copied.opening, steps=copied.steps, context=copied.context)
+
+
+def _with_reply(so_far: Recorded, reply: ClaudeReply) -> Recorded:
+    return replace(
+        so_far,
+        steps=so_far.steps + (not is_summary(reply.head.step)),
+        spend=so_far.spend + reply.spend,
+        context=reply.context,
+    )
 
 
 async def _task_failed(

@@ -12,6 +12,8 @@ RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FOR
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
 FORK_OWNER = "fork:"
 """Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
+FORK_NOTICE = "fork"
+"""Id of the message that tells Claude of a fork what its parent did since: no person said it."""
 READ_RESULT = "read_result"
 """The tool that every agent with tools has beside its own."""
 

@@ -6,7 +6,7 @@ An id stands for one job: asked again, it is never done twice, whatever became o
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 
 from onward import history
 from onward.chain import first_request
-from onward.client import Run, describe, look, rpc_errors
+from onward.client import STARTED_MEMO, Run, describe, look, rpc_errors
 from onward.errors import NoSuchRun, UsageError
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
@@ -149,6 +149,8 @@ def _memo(request: RunRequest) -> dict[str, str]:
         "prompt": _title(request)[:MEMO_PROMPT_CHARS],
         "workspace": request.workspace.path if request.workspace else "",
         "deployment": request.deployment,
+        # Temporal knows when the newest workflow run of a chain began; this is handed on.
+        STARTED_MEMO: datetime.now(UTC).isoformat(),
     }
 
 

@@ -1,6 +1,7 @@
 """A run that continued as new is one run to everybody who asks, with or without a worker."""
 
 import uuid
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from onward.history import RunKey
 from onward.local_services import TemporalServer
 from onward.messages import RunRequest
 from onward.starting import Started, start
+from onward.testing import wait_until
 
 EVERY_STEP = 12
 """Events after which a run has done one step, and continues as new."""
@@ -135,12 +137,14 @@ async def test_what_a_run_costs_is_told_without_a_worker(bench: Bench, cli: Cli)
         )
         await waiting(run)
         live = await cli("spend", run.name, "--json")
+        full = (await cli("status", run.name, "--json")).json["context"]
     assert len(await run.chain()) > 1
     ran = await cli("spend", run.name, "--json")
     status = await cli("status", run.name, "--json")
     assert ran.json["requests"] == live.json["requests"] == 3
     assert ran.json["cost_usd"] == live.json["cost_usd"]
     assert (status.json["step"], status.json["limits"]["max_steps"]) == ("3", 100)
+    assert status.json["context"] == full
     await run.handle.terminate("nobody decides")
     ended = await cli("result", run.name, "--json")
     assert (ended.json["steps"], ended.json["spend"]["requests"]) == (3, 3)
@@ -173,6 +177,51 @@ async def asked(bench: Bench, name: str, what: str = "Go") -> Started:
 
 async def _there_is_room() -> None:
     """Let any run begin."""
+
+
+async def test_a_long_run_began_when_its_first_workflow_run_did(bench: Bench, cli: Cli) -> None:
+    """Start, time and place in the list are the run's, and the ended run's context is kept."""
+    name, bench.history_events = f"run-{uuid.uuid4().hex[:12]}", EVERY_STEP
+    bench.api.scripts[name] = bench.script(*[uses(("look", {}))] * 2, says(delay_s=1))
+    async with bench.worker(app_of(look)):
+        began = (await asked(bench, name)).run
+        await bench.temporal.get_workflow_handle(name).result()
+    seen = (await cli("status", name, "--json")).json
+    (listed,) = await wait_until(lambda: rows_of(cli, name, "completed"), 20, what="the list")
+    assert seen["run_id"] != began.run_id
+    assert listed["started"] == seen["started"]
+    apart = began.started - datetime.fromisoformat(seen["started"])
+    took = datetime.fromisoformat(seen["closed"]) - datetime.fromisoformat(seen["started"])
+    assert abs(apart.total_seconds()) < 1 < took.total_seconds()
+    assert seen["context"]["tokens"] > 0
+
+
+async def test_a_list_marks_what_was_reset(bench: Bench, cli: Cli) -> None:
+    """Two runs of one id stand there after a reset: it is said which one goes on."""
+    async with bench.worker(app_of(look)):
+        run = await bench.start(uses(("look", {})), says())
+        await run.ended()
+        again = await run.reset_to_task(2)
+        await again.ended()
+        new, old = await wait_until(lambda: rows_of(cli, run.name, "completed", 2), 20, what="both")
+    assert (new["run_id"], new["reset"]) == ((await again.handle.describe()).run_id, False)
+    assert (old["run_id"], old["reset"]) == (run.handle.first_execution_run_id, True)
+    states = [line.split("\t")[1] for line in await lines_of(cli, run.name)]
+    assert sorted(states) == ["completed", "reset"]
+
+
+async def rows_of(cli: Cli, name: str, status: str, number: int = 1) -> list[dict[str, Any]]:
+    """Rows of a run in `list --json`, once there are as many of that status; newest first."""
+    listed = (await cli("list", "--json", "--limit", "100")).json["runs"]
+    found = [row for row in listed if row["run"] == name]
+    all_there = [row["temporal_status"].lower() for row in found] == [status] * number
+    return found if all_there else []
+
+
+async def lines_of(cli: Cli, name: str) -> list[str]:
+    """Lines of a run in `list`."""
+    lines = (await cli("list", "--limit", "100")).out.splitlines()
+    return [line for line in lines if line.startswith(name)]
 
 
 async def test_an_audit_of_a_fork_shows_its_parent(bench: Bench, cli: Cli) -> None:

@@ -1,0 +1,67 @@
+"""Lists of runs: the newest ones, and those that wait for a person."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
+from temporalio.client import Client
+
+from onward import history
+from onward.client import WAITING_ATTRIBUTE, Report, Run, report, rpc_errors, run_of
+from onward.names import WORKFLOW
+from onward.search_attributes import registered
+
+
+async def list_runs(client: Client, limit: int) -> list[Run]:
+    """List the newest runs of the namespace, newest first; one that was reset is marked.
+
+    Raises ConnectError.
+    """
+    found = await _find(client, limit, "ExecutionStatus != 'ContinuedAsNew'")
+    goes_on = _newest_of_each(found)
+    runs = [await run_of(client, info) for info in found]
+    return _newest_first(replace(run, reset=run.run_id not in goes_on) for run in runs)
+
+
+async def list_waiting(client: Client, limit: int) -> list[Report]:
+    """Report on the newest runs that wait for a person, or whose worker does not say.
+
+    Raises ConnectError.
+    """
+    which = "ExecutionStatus = 'Running'"
+    async with rpc_errors():
+        if await registered(client):
+            which += f" AND {WAITING_ATTRIBUTE} IS NOT NULL"
+    found = [await run_of(client, info) for info in await _find(client, limit, which)]
+    reports = [await report(client, run) for run in _newest_first(found)]
+    return [seen for seen in reports if seen.status.waiting or not seen.live]
+
+
+async def _find(client: Client, limit: int, which: str) -> list[WorkflowExecutionInfo]:
+    found = list[WorkflowExecutionInfo]()
+    request = ListWorkflowExecutionsRequest(
+        namespace=client.namespace,
+        page_size=min(limit, 1000),
+        query=f"WorkflowType = '{WORKFLOW}' AND {which}",
+    )
+    async with rpc_errors():
+        while len(found) < limit:
+            page = await client.workflow_service.list_workflow_executions(
+                request, timeout=history.RPC_TIMEOUT
+            )
+            found += page.executions
+            request.next_page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+    return found[:limit]
+
+
+def _newest_of_each(found: Iterable[WorkflowExecutionInfo]) -> frozenset[str]:
+    """Take the workflow run of each chain that began last: a reset leaves the others behind."""
+    by_start = sorted(found, key=lambda info: info.start_time.ToNanoseconds())
+    return frozenset({info.first_run_id: info.execution.run_id for info in by_start}.values())
+
+
+def _newest_first(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: run.started, reverse=True)
