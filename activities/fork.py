@@ -39,7 +39,7 @@ from onward.messages import (
     RunRequest,
     Witness,
 )
-from onward.names import FORK, FORK_OWNER
+from onward.names import FORK, FORK_NOTICE, FORK_OWNER
 from onward.own_history import read_history
 from onward.records import Restored
 from onward.retelling.steps import retold
@@ -171,7 +171,7 @@ class _Copy:
         """Tell Claude what was done since; then what the person says."""
         said = list[Addition]()
         if effects := aftermath(cut_off, seen):
-            said.append(PersonSaid(id="fork", text=told_to_claude(effects)))
+            said.append(PersonSaid(id=FORK_NOTICE, text=told_to_claude(effects)))
         return [*said, Prompt()] if self.given.has_prompt else said
 
 

@@ -239,3 +239,19 @@ async def test_an_audit_of_a_fork_shows_its_parent(bench: Bench, cli: Cli) -> No
     assert (ran.json["parent"]["workflow_id"], ran.json["copied_steps"]) == (parent.name, 2)
     shown = await cli("audit", run.name)
     assert f"copied: 2 steps of run {parent.name}" in shown.out
+
+
+async def test_a_transcript_of_a_fork_names_its_parent(bench: Bench, cli: Cli) -> None:
+    """What Onward told Claude of the parent is no person's word; the outcome is the run's own."""
+    asks = [uses(("refund", {"cents": cents})) for cents in (5, 6)]
+    parent = await bench.run(app_of(refund), *asks, says())
+    async with bench.worker(app_of(refund)):
+        typed = ("--step", "1", "--yes", "--max-steps", "1", "--message", "Differently.")
+        run = await fork(cli, parent, *typed, then=[uses(("refund", {"cents": 7})), says()])
+        assert (await run.ended()).outcome == "limit_steps"
+    lines = [line.strip() for line in (await cli("transcript", run.name)).out.splitlines()]
+    assert ", 2 steps, limit_steps; the first 1 step copied from run " in lines[0]
+    assert lines[0].endswith(f"run {parent.name} ({parent.handle.first_execution_run_id})")
+    assert lines[lines.index("Differently.") - 1] == "person"
+    notice = lines.index("Onward") + 1
+    assert lines[notice].startswith("This conversation goes on from here as a copy")

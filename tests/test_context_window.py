@@ -411,7 +411,9 @@ async def test_a_summary_is_told_and_audited_like_a_reply(
     audited = await cli("audit", run.name, "--verify", "--json")
     assert (audited.code, audited.json["differences"]) == (0, [])
     assert [row["call"] for row in audited.json["effects"]] == ["1.1", "2.1"]
-    assert "step 3.c1, a summary" in (await cli("transcript", run.name)).out
+    told = (await cli("transcript", run.name)).out
+    assert ", 3 steps, completed" in told.splitlines()[0]
+    assert "step 3.c1, a summary" in told
     shown = (await cli("status", run.name, "--json")).json
     assert shown["step"] == "3"
 

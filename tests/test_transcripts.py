@@ -260,14 +260,14 @@ async def test_a_run_without_a_word_says_so(bench: Bench, cli: Cli) -> None:
     """Nobody has begun it: that is no empty transcript."""
     run = await bench.start(says())
     ran = await cli("transcript", run.name)
-    assert (ran.code, "has no conversation yet" in ran.err) == (2, True)
+    assert (ran.code, "has no conversation: Claude has not answered" in ran.err) == (2, True)
     await run.handle.terminate()
 
 
 async def test_a_reader_that_goes_away_is_no_error(
     bench: Bench, temporal: TemporalServer, tmp_path: Path
 ) -> None:
-    """`transcript | head -1` ends quietly, however long the transcript is."""
+    """`transcript | head -1` ends quietly, however long it is, and not with a failed run's code."""
     run = await told(bench, uses(("look", {"what": "large"})))
     env = os.environ | {
         "TEMPORAL_ADDRESS": temporal.address,
@@ -276,7 +276,7 @@ async def test_a_reader_that_goes_away_is_no_error(
     for form in ("text", "json", "html"):
         command = f"{sys.executable} {ROOT / 'starter.py'} transcript --whole {run.name}"
         ran = await asyncio.create_subprocess_shell(
-            f"{command} --format {form} | head -c 1",
+            f"({command} --format {form}; echo $? >code) | head -c 1",
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=env,
@@ -284,3 +284,4 @@ async def test_a_reader_that_goes_away_is_no_error(
         )
         out, err = await ran.communicate()
         assert (len(out), b"Traceback" in err) == (1, False), err
+        assert (tmp_path / "code").read_text() == "141\n"

@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from onward import json_text
-from onward.client import Run
+from temporalio.client import Client
+
+from onward import history, json_text
+from onward.client import Run, ended, rpc_errors
 from onward.console import Output, count
+from onward.documents import run_state
+from onward.messages import Fork
 from onward.retelling import html, text
 from onward.retelling.pieces import pieces
 from onward.retelling.request import request
@@ -24,23 +28,37 @@ async def transcript(run_id: str, out: Output, *, form: Format, whole: bool) -> 
     session = await open_session(out)
     run = await find_run(session, run_id)
     retelling = await retell(session.client, run)
+    about = await _about(session.client, run, retelling)
     match form:
         case "text":
-            out.styled(f"{run.id}: {_about(run, retelling)}", "dim")
+            out.styled(f"{run.id}: {about}", "dim")
             text.show(pieces(retelling), out, whole=whole)
         case "json":
             _write(request(retelling), out)
         case "html":
-            _write(html.page(run.id, _about(run, retelling), pieces(retelling)), out)
+            _write(html.page(run.id, about, pieces(retelling)), out)
     for note in _notes(run, retelling, form):
         out.note(note)
     return 0
 
 
-def _about(run: Run, retelling: Retelling) -> str:
+async def _about(client: Client, run: Run, retelling: Retelling) -> str:
     frozen = json_text.load_object(retelling.opening.frozen)
-    steps = count(len(retelling.steps), "step")
-    return f"agent {run.agent}, {frozen.get('model')}, {steps}, {run.status.lower()}"
+    steps = count(retelling.count, "step")
+    done = await ended(client, run)
+    state = done.result.outcome if done else run_state(run)
+    about = f"agent {run.agent}, {frozen.get('model')}, {steps}, {state}"
+    parent = await _parent(client, run)
+    if parent is None:
+        return about
+    copied = count(retelling.opening.copied_steps, "step")
+    return f"{about}; the first {copied} copied from run {parent.workflow_id} ({parent.run_id})"
+
+
+async def _parent(client: Client, run: Run) -> Fork | None:
+    async with rpc_errors(run.id):
+        request = await history.request_of(client, run.key)
+    return request.fork if request else None
 
 
 def _write(parts: Iterable[str], out: Output) -> None:

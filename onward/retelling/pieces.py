@@ -6,10 +6,11 @@ from itertools import chain, repeat
 from typing import Any, Literal, cast
 
 from onward import json_text
+from onward.names import FORK_NOTICE
 from onward.retelling.steps import Block, Retelling, Step
 from onward.transcript import blocks_of, is_summary
 
-Kind = Literal["step", "person", "claude", "thinking", "call", "result", "error"]
+Kind = Literal["step", "onward", "person", "claude", "thinking", "call", "result", "error"]
 
 _NO_ANSWER = "(no result was sent to Claude)"
 
@@ -29,8 +30,14 @@ def pieces(retelling: Retelling) -> Iterator[Piece]:
     for step in retelling.steps:
         what = ", a summary of what came before" if is_summary(step.id) else ""
         yield Piece("step", f"step {step.id}{what}")
-        yield from (Piece("person", "person", text) for text in step.said)
+        yield from (_said(message_id, text) for message_id, text in step.said)
         yield from _reply(retelling, step)
+
+
+def _said(message_id: str, text: str) -> Piece:
+    if message_id == FORK_NOTICE:
+        return Piece("onward", "Onward", text)
+    return Piece("person", "person", text)
 
 
 def _reply(retelling: Retelling, step: Step) -> Iterator[Piece]:

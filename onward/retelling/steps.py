@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 from temporalio.client import Client
@@ -30,9 +31,10 @@ class Step:
     were sent yet."""
 
     @property
-    def said(self) -> list[str]:
-        """What people said in the user turn."""
-        return [str(b.get("text", "")) for b in _blocks(self.turn) if b.get("type") == "text"]
+    def said(self) -> list[tuple[str, str]]:
+        """What was said in the user turn, each as the message's id and its text."""
+        texts = (str(b.get("text", "")) for b in _blocks(self.turn) if b.get("type") == "text")
+        return list(zip(chain(self.turn.ids, repeat("")), texts, strict=False))
 
     @property
     def number(self) -> int:
@@ -60,6 +62,11 @@ class Retelling:
     steps: tuple[Step, ...]
     records: Mapping[str, Restored]
     """How the run's steps and calls ended, those that are not in the conversation too."""
+
+    @property
+    def count(self) -> int:
+        """How many steps there are: a summary is none."""
+        return sum(not is_summary(step.id) for step in self.steps)
 
     @property
     def last(self) -> Step:
@@ -93,8 +100,7 @@ def retold(run_id: str, told: Told) -> Retelling:
     """
     if BEGINNING not in told.records or not told.turns:
         raise UsageError(
-            f"the run {run_id!r} has no conversation yet: Claude has not answered. "
-            "`status` says what it waits for"
+            f"the run {run_id!r} has no conversation: Claude has not answered. `status` says why"
         )
     opening = Opening.model_validate_json(told.records[BEGINNING].result or "")
     turns = {step: Turn.model_validate_json(text) for step, text in told.turns.items()}
@@ -105,8 +111,8 @@ def retold(run_id: str, told: Told) -> Retelling:
         told_whole = transcript.conversation(head, opening.frozen, replies, turns)
     except LedgerGap as gap:
         raise HistoryGap(str(gap), f"run {run_id!r}") from gap
-    chain = transcript.chain(head.step, replies)
-    steps = tuple(_steps(chain, replies, turns))
+    ids = transcript.chain(head.step, replies)
+    steps = tuple(_steps(ids, replies, turns))
     return Retelling(opening, told_whole.messages, steps, told.records)
 
 
@@ -118,10 +124,10 @@ def _reply(run_id: str, told: Told, step: str) -> ClaudeReply:
 
 
 def _steps(
-    chain: list[str], replies: Mapping[str, ClaudeReply], turns: Mapping[str, Turn]
+    ids: list[str], replies: Mapping[str, ClaudeReply], turns: Mapping[str, Turn]
 ) -> list[Step]:
     steps, answers = list[Step](), None
-    for step in reversed(chain):
+    for step in reversed(ids):
         steps.append(Step(step, turns[step], replies[step], answers))
         if not is_summary(step):  # one that was asked for in between answers nothing
             answers = _results(turns[step])

@@ -9,6 +9,7 @@ SHOWN_CHARS = 2000
 _SHOWN_LINES = 30
 _STYLES: dict[Kind, str] = {
     "step": "dim",
+    "onward": "bold",
     "person": "bold cyan",
     "claude": "bold magenta",
     "thinking": "dim",
