@@ -3,12 +3,16 @@
 python -m benchmarks.document            # the plots need matplotlib: make peers
 """
 
+import argparse
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from benchmarks import aims, long_run, peers, plots, throughput
+from benchmarks.bed import say
+from onward.errors import OnwardError, UsageError
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, FIGURES = DOCS / "performance.md", DOCS / "figures"
@@ -31,15 +35,31 @@ def documented(page: str) -> str:
 
 
 def figures(name: str) -> Any:
-    """Read committed figures."""
-    return json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+    """Read committed figures. Raises UsageError where there are none."""
+    file = FIGURES / f"{name}.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        module = name.replace("-", "_")
+        raise UsageError(
+            f"found no figures in {str(file)!r} ({error}). "
+            f"Make them with `python -m benchmarks.{module} --json >{file}`"
+        ) from error
 
 
-def main() -> None:
-    """Write page and plots."""
-    PAGE.write_text(documented(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    plots.peers(figures("peers"), FIGURES)
+def main(arguments: list[str] | None = None) -> int:
+    """Write page and plots; returns 1 where figures or matplotlib are missing."""
+    words = (__doc__ or "").splitlines()[0]
+    argparse.ArgumentParser("benchmarks.document", description=words).parse_args(arguments)
+    try:
+        page = documented(PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(page, encoding="utf-8")
+        plots.peers(figures("peers"), FIGURES)
+    except OnwardError as error:
+        say(f"error: {error}")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,3 +192,16 @@ def test_the_published_tables_are_those_of_the_published_figures() -> None:
     """No number of a table in the documentation is typed by hand."""
     page = document.PAGE.read_text()
     assert document.documented(page) == page
+
+
+def test_figures_that_are_missing_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Which file, and the command that makes it; the page stays as it was."""
+    page = document.PAGE.read_text()
+    monkeypatch.setattr(document, "FIGURES", tmp_path)
+    assert document.main([]) == 1
+    said = capsys.readouterr().err
+    assert f"no figures in '{tmp_path}/peers.json'" in said
+    assert "python -m benchmarks.peers --json" in said
+    assert document.PAGE.read_text() == page
