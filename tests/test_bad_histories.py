@@ -17,6 +17,7 @@ from onward.local_services import RedisServer
 from onward.own_history import Told, read_history
 from onward.testing import wait_until
 from onward.transcript import Turn
+from workflows.refilling import pause_s
 
 Damage = Callable[[Told], None]
 
@@ -140,6 +141,14 @@ async def test_a_segment_that_is_gone_delays_the_run(
                 away.rename(file)
             result = await run.ended()
     assert (result.outcome, result.steps) == ("completed", 3)
+
+
+def test_refills_without_end_leave_room_in_history() -> None:
+    """A Redis that keeps nothing ends no run for months: history has room for 51,200 events."""
+    pauses = [pause_s(times) for times in range(1, 51_200 // 20)]
+    assert sum(pauses) > 90 * 24 * 3600
+    # Mended soon, a run goes on soon: it waits at most about as long as the trouble took.
+    assert all(pause <= sum(pauses[:n]) + 2 for n, pause in enumerate(pauses))
 
 
 async def test_a_ledger_that_loses_what_it_is_given_keeps_the_run(

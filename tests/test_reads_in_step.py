@@ -130,7 +130,7 @@ async def test_a_run_begun_before_reads_as_it_did(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of before 0.3 may have its workflow, and would schedule what was read already."""
-    opening = LifecycleActivities._opening  # noqa: SLF001
+    opening = LifecycleActivities._opening  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def of_before(self: LifecycleActivities, *given: Any) -> Opening:
         return opening(self, *given).model_copy(update={"reads_in_step": False})

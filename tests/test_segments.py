@@ -47,7 +47,7 @@ def test_a_business_key_stands_for_what_was_first_done_under_it() -> None:
     """A workflow run that never read the segments before it replaces a doubt, and no more."""
     whole = RunRecords({"k:done": DONE, "k:doubt": DOUBT, "k:freed": DOUBT})
     later = replace(DONE, result="later")
-    found = dict.fromkeys(("k:done", "k:doubt", "k:new"), later)
+    found: dict[str, Restored] = {"k:done": later, "k:doubt": later, "k:new": later}
     whole.lay(Added(found, {}, dropped=("k:done", "k:freed")))
     assert whole.ends == {"k:done": DONE, "k:doubt": later, "k:new": later}
 
