@@ -257,17 +257,17 @@ async def check_loss(cli: Cli, bench: Bench, run: Run) -> None:
     redis: Any = bench.redis
     key = bench.ledger(run).key
     assert await redis.pttl(key) > 0, "looking made records stay that were to expire"
-    await redis.hdel(key, "s:1.4")
+    await redis.hdel(key, "s:1.10", "s:1.4", "s:1", "s:0")
     lost = await cli("audit", run.name, "--verify", "--json")
-    assert [(each["position"], each["ledger"]) for each in lost.json["differences"]] == [
-        ("1.4", "lost it")
+    assert [each["text"] for each in lost.json["differences"]] == [
+        f"{place}: the record differs; history has done, the ledger lost it"
+        for place in ("beginning", "step 1's request", "1.4", "1.10")
     ]
     await redis.delete(key)
     wiped = await cli("audit", run.name, "--verify", "--json")
-    beginning, request = (each["text"] for each in wiped.json["differences"][:2])
-    assert beginning.startswith("beginning: the record differs; history has done, but it was lost")
-    assert request.startswith("step 1's request: ")
-    assert (wiped.code, wiped.json["verified"], len(wiped.json["differences"])) == (1, False, 13)
+    (all_lost,) = wiped.json["differences"]
+    words = "all: the records differ; history has 13, the ledger lost them all"
+    assert (wiped.code, wiped.json["verified"], all_lost["text"]) == (1, False, words)
     assert "holds no record of this run" in wiped.json["unknown"][0]
     rows = by_call(wiped.json)
     check_outcomes(rows)
@@ -417,3 +417,21 @@ async def test_a_reset_run_tells_both_branches(cli: Cli, bench: Bench) -> None:
     assert (ran.code, row["outcome"], row["claims"]) == (0, "done", 1)
     assert [each["by_as_claimed"] for each in row["decisions"]] == ["operator@desk"]
     assert f"what run {run.handle.first_execution_run_id} did" in ran.json["unknown"][-1]
+
+
+async def test_what_a_reset_cut_off_is_no_difference(cli: Cli, bench: Bench) -> None:
+    """The run ended before it came there again: ledger and history agree, and it is named."""
+    async with bench.worker(app_of(refund)):
+        asks = [uses(("refund", {"cents": cents})) for cents in (60, 5)]
+        run = await bench.start(*asks, says())
+        await waiting(run)
+        await say(run, "approve", "1.1")
+        await run.ended()
+        again = await run.reset_to_task(0)
+        await waiting(again)
+        await again.handle.signal("cancel")
+        assert (await again.ended()).outcome == "cancelled"
+    ran = await cli("audit", run.name, "--verify", "--json")
+    assert (ran.code, ran.json["verified"], ran.json["differences"]) == (0, True, [])
+    assert by_call(ran.json)["2.1"]["known_by"] == ["ledger"]
+    assert ran.json["unknown"][-1].endswith("only what Redis holds is shown: 2.1.")

@@ -121,5 +121,7 @@ def _report(run: Run, heard: _Heard, held: Held | str, *, verify: bool, reads: b
     seen = Report(run, rows, unknown, timeline.parent, timeline.copied_steps)
     if found is None or not verify:
         return seen
-    differing = differences(told, timeline.calls, found, closed=timeline.closed)
+    differing = differences(
+        told, timeline.calls, found, closed=timeline.closed, was_reset=timeline.was_reset
+    )
     return replace(seen, differences=differing, compared=len(told.records))

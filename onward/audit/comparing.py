@@ -1,26 +1,25 @@
 """Compare what Redis holds of a run with what its history says, record by record."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from onward import json_text
+from onward.audit.effects import closed_by_fork
 from onward.audit.held import Held
+from onward.audit.positions import is_step, order
 from onward.audit.timeline import CallStory
 from onward.identity import downstream_key
 from onward.messages import CallResult, ClaudeReply, Opening
-from onward.names import FORK_OWNER
 from onward.own_history import Told
 from onward.records import Record, Restored
 from onward.transcript import BEGINNING
 
 _SETTLED = frozenset({"done", "failed"})
 _IN_WORDS = {"doubt": "in doubt", "claimed": "claimed, never ended", "open": "open, never ended"}
-_LOST = "lost it"
-_STEP = re.compile(r"\d+(\.[rc]\d+)?")
-"""`12`, `12.r1` where it was asked again, or `12.c1` where a summary came first."""
+_LOST, _LOST_ALL = "lost it", "lost them all"
+_EVERYWHERE = "all"
 
 
 @dataclass(frozen=True)
@@ -28,28 +27,39 @@ class Difference:
     """One thing on which history and ledger do not agree."""
 
     position: str
-    """A call `12.1`, a step of Claude's `12`, the run's beginning `0`, a business key `k:…`."""
+    """A call `12.1`, a step of Claude's `12`, the run's beginning `0`, a business key `k:…`; or
+    `all` of them.
+    """
     what: str
     history: str
     ledger: str
 
     def __str__(self) -> str:
-        lost = self.ledger == _LOST
-        ledger = "but it was lost by the ledger" if lost else f"the ledger {self.ledger or 'none'}"
-        history = f"history has {self.history or 'none'}"
-        return f"{_place(self.position)}: the {self.what} differs; {history}, {ledger}"
+        differ = "differ" if self.position == _EVERYWHERE else "differs"
+        both = f"history has {self.history or 'none'}, the ledger {self.ledger or 'none'}"
+        return f"{_place(self.position)}: the {self.what} {differ}; {both}"
 
 
 def differences(
-    told: Told, stories: Mapping[str, CallStory], held: Held, *, closed: bool
+    told: Told, stories: Mapping[str, CallStory], held: Held, *, closed: bool, was_reset: bool
 ) -> list[Difference]:
-    """List what differs. While the run goes on, a call may be ahead in the ledger: that is none."""
+    """List what differs, in the order of steps and calls.
+
+    While the run goes on, a call may be ahead in the ledger: that is none. Nor is what only the
+    ledger knows of a run that was reset: it is another branch's.
+    """
     found = list(_wrong_keys(stories))
+    if held.empty and told.records:
+        return [*found, _all_lost(told)]
     for position, end in told.records.items():
         found += _of_record(position, end, held, steps=told.turns, closed=closed)
-    if closed:
+    if closed and not was_reset:
         found += [*_only_in_ledger(told, stories, held), *_wrong_names(stories, held)]
-    return found
+    return sorted(found, key=lambda each: order(each.position))
+
+
+def _all_lost(told: Told) -> Difference:
+    return Difference(_EVERYWHERE, "records", f"{len(told.records)}", _LOST_ALL)
 
 
 def _wrong_keys(stories: Mapping[str, CallStory]) -> Iterator[Difference]:
@@ -151,15 +161,14 @@ def _wrong_names(stories: Mapping[str, CallStory], held: Held) -> Iterator[Diffe
 def _may_have_happened(record: Record) -> bool:
     # What a business key stands for is told by the call that acted on it; one that is open is free.
     is_call = not record.fp.startswith("k:")
-    # A fork of this run proved that it never ran, and closed it.
-    closed = record.st == "failed" and record.own.startswith(FORK_OWNER)
-    return not closed and (record.st != "open" or (is_call and record.may_have_sent))
+    unclear = record.st != "open" or (is_call and record.may_have_sent)
+    return unclear and not closed_by_fork(record)
 
 
 def _place(position: str) -> str:
     if position == BEGINNING:
         return "beginning"
-    return f"step {position}'s request" if _STEP.fullmatch(position) else position
+    return f"step {position}'s request" if is_step(position) else position
 
 
 def _state(state: str) -> str:

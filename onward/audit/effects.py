@@ -1,6 +1,5 @@
 """One row for each call: what history and the ledger together know of it."""
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,9 +9,11 @@ from pydantic import ValidationError
 
 from onward import json_text
 from onward.audit.held import Held
+from onward.audit.positions import is_call, order, step_number
 from onward.audit.timeline import CallStory, Decision
 from onward.client import Pending
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
+from onward.names import FORK_OWNER
 from onward.records import Record, Restored
 
 Outcome = Literal[
@@ -21,8 +22,6 @@ Outcome = Literal[
 """`repeated`: an earlier call had asked for the same, and its result was given."""
 _ENDINGS: dict[str, Outcome] = {"done": "done", "failed": "failed", "doubt": "in doubt"}
 _LONGEST_WHY = 300
-_CALL = re.compile(r"\d+(\.r\d+)?\.\d+")
-"""`12.1` or `12.r1.1`; a step has no number after its last dot, a business key begins with `k:`."""
 
 
 @dataclass(frozen=True)
@@ -82,20 +81,9 @@ class Sources:
 def effects(sources: Sources, *, reads: bool) -> list[Effect]:
     """Make the rows, in the order of the calls; `reads` are left out unless asked for."""
     stories = {**_only_in_ledger(sources), **sources.stories}
-    rows = [_effect(stories[call], sources) for call in sorted(stories, key=_place)]
+    rows = [_effect(stories[call], sources) for call in sorted(stories, key=order)]
     own = (row for row in rows if step_number(row.call) > sources.copied_steps)
     return [row for row in own if reads or row.effect != "read"]
-
-
-def step_number(position: str) -> int:
-    """Return the number of the step that a call belongs to."""
-    return int(position.partition(".")[0])
-
-
-def _place(call: str) -> list[tuple[bool, int]]:
-    """Order `12.2` before `12.10`, and a step's redo `12.r1.1` after its first calls."""
-    parts = call.split(".")
-    return [(part.startswith("r"), int(part.removeprefix("r"))) for part in parts]
 
 
 def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
@@ -105,7 +93,7 @@ def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     return {
         call: CallStory(prepared, None)
         for call, prepared in {**lone, **asked}.items()
-        if _CALL.fullmatch(call)
+        if is_call(call)
     }
 
 
@@ -212,9 +200,21 @@ def _outcome(
         return "denied", denied.said
     if end is not None:
         return _ending(end.st, end.result, end.why)
+    if record is not None and closed_by_fork(record):
+        return "not run", _closed_by(record)
     if record is not None and record.st in _ENDINGS:
         return _ending(record.st, record.result, record.why)
     return _without_end(story, record, sources)
+
+
+def closed_by_fork(record: Record) -> bool:
+    """Say whether a fork of the run proved that the call never ran, and closed it."""
+    return record.st == "failed" and record.own.startswith(FORK_OWNER)
+
+
+def _closed_by(record: Record) -> str:
+    fork = record.own.removeprefix(FORK_OWNER)
+    return f"the run ended before its turn came, and its fork ({fork}) closed it for good"
 
 
 def _without_end(story: CallStory, record: Record | None, sources: Sources) -> tuple[Outcome, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from onward import json_text
-from onward.audit.effects import step_number
+from onward.audit.positions import step_number
 from onward.audit.timeline import CallStory
 from onward.messages import ClaudeReply, RunRef
 from onward.run_records import RunRecords

@@ -113,8 +113,9 @@ class Timeline:
         self.nonces: list[str] = []
         """Birth nonces of the ledger, each once, in the order seen. More than one: it was lost."""
         self.closed = False
+        self.was_reset = False
         self.reset_from = ""
-        """Run id of the run that was reset to make this one; empty: none was."""
+        """Run id of the run that was reset to make this one; empty: none was, or it is unknown."""
         self.parent: Fork | None = None
         """The run whose conversation this one began with a copy of."""
         self.copied_steps = 0
@@ -153,6 +154,7 @@ class Timeline:
     def _resumed(self, carried: Carried | None) -> None:
         if carried is not None:
             self._witness(carried.witness.nonce)
+            self.was_reset = self.was_reset or carried.reset_lineage
             self.copied_steps = carried.opening.copied_steps
 
     # ---- activities
@@ -268,7 +270,7 @@ class Timeline:
         failed = event.workflow_task_failed_event_attributes
         reset = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
         if failed.cause == reset:
-            self.reset_from = failed.base_run_id
+            self.was_reset, self.reset_from = True, failed.base_run_id
 
     async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
         values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])

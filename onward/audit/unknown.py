@@ -27,7 +27,7 @@ def not_known(
         sentences = [f"{lost} {_ONLY_REDIS}"]
     else:
         sentences = list(_lost_before(timeline, held, effects))
-    return [*sentences, *_before_reset(timeline), *_of_forgotten(forgotten)]
+    return [*sentences, *_before_reset(timeline, effects), *_of_forgotten(forgotten)]
 
 
 def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> Iterator[str]:
@@ -51,9 +51,12 @@ def _of_forgotten(run_id: str) -> Iterator[str]:
         )
 
 
-def _before_reset(timeline: Timeline) -> Iterator[str]:
-    if timeline.reset_from:
-        yield (
-            f"The run was reset: what run {timeline.reset_from} did after that point is not in "
-            "this history, only in that run's own. Of its calls only what Redis holds is shown."
-        )
+def _before_reset(timeline: Timeline, effects: Sequence[Effect]) -> Iterator[str]:
+    if not timeline.was_reset:
+        return
+    cut_off = f"run {timeline.reset_from}" if timeline.reset_from else "the run before"
+    calls = ", ".join(row.call for row in effects if row.known_by == ("ledger",))
+    yield (
+        f"The run was reset: what {cut_off} did after that point is not in this history, only in "
+        f"that run's own. Of its calls only what Redis holds is shown: {calls or 'none'}."
+    )
