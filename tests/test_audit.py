@@ -1,6 +1,7 @@
 """`starter.py audit`: what became of every effect, and whether ledger and history agree."""
 
 import json
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from onward import Rejected, tool
 from onward.identity import fingerprint, idempotency_key, run_key
 from onward.local_services import RedisServer, TemporalServer
 from onward.testing import wait_until
+from onward.testing.messages_api import Step
 
 SHORT_S = 0.5
 
@@ -56,6 +58,12 @@ class Payout:
 async def text_back(to: str) -> str:
     """Text back; Claude is told where it is not known whether it went out."""
     raise httpx2.ReadTimeout(f"no answer about {to}")
+
+
+@tool(effect="keyed")
+async def copy_out(name: str) -> str:
+    """Copy out."""
+    return name * 100_000
 
 
 @tool(effect="read")
@@ -327,7 +335,10 @@ async def at_work(bench: Bench) -> AsyncGenerator[Run]:
 
 
 async def test_what_is_under_way_is_no_difference(cli: Cli, bench: Bench) -> None:
-    """While a call is tried again the ledger is ahead; once the run was cut off, it is in doubt."""
+    """While a call is tried again the ledger is ahead; once the run was cut off, it is in doubt.
+
+    Where a fork has proved since that it never ran, and closed it, that is said.
+    """
     async with at_work(bench) as run:
         ran = await cli("audit", run.name, "--verify", "--json")
         (row,) = ran.json["effects"]
@@ -338,6 +349,11 @@ async def test_what_is_under_way_is_no_difference(cli: Cli, bench: Bench) -> Non
     (row,) = cut.json["effects"]
     assert [each["position"] for each in cut.json["differences"]] == ["1.1"]
     assert (row["outcome"], row["why"]) == ("in doubt", "the run ended while it was under way")
+    never = json.dumps({"status": "failed", "content": '"not run"', "is_error": True})
+    await change(bench, run, "1.1", st="failed", own="fork:run-9", res=never)
+    closed = await cli("audit", run.name, "--verify", "--json")
+    (row,) = closed.json["effects"]
+    assert (closed.code, row["outcome"], "its fork (run-9)" in row["why"]) == (0, "not run", True)
 
 
 async def test_what_only_one_side_knows_is_told(cli: Cli, bench: Bench, redis_url: str) -> None:
@@ -435,3 +451,43 @@ async def test_what_a_reset_cut_off_is_no_difference(cli: Cli, bench: Bench) -> 
     assert (ran.code, ran.json["verified"], ran.json["differences"]) == (0, True, [])
     assert by_call(ran.json)["2.1"]["known_by"] == ["ledger"]
     assert ran.json["unknown"][-1].endswith("only what Redis holds is shown: 2.1.")
+
+
+async def test_a_payload_that_is_gone_hides_no_more_than_it_must(
+    cli: Cli, bench: Bench, tmp_path: Path
+) -> None:
+    """What it said is not known, and named; the rest is told, with the ledger and without.
+
+    Nothing differs: that cannot be known, and has an exit code of its own.
+    """
+    asks = uses(("copy_out", {"name": "x"}), ("refund", {"cents": 5}), ("refund", {"cents": 13}))
+    run = await bench.run(app_of(copy_out, refund), asks, says())
+    shutil.rmtree(tmp_path / "payloads")
+    ran = await cli("audit", run.name, "--verify", "--json")
+    assert (ran.code, ran.json["verified"], ran.json["differences"]) == (3, None, [])
+    assert outcomes(ran.json) == {"1.1": "done", "1.2": "done", "1.3": "failed"}
+    redis: Any = bench.redis
+    await redis.delete(bench.ledger(run).key)
+    wiped = await cli("audit", run.name, "--json")
+    assert outcomes(wiped.json) == {"1.1": "not known", "1.2": "done", "1.3": "failed"}
+    assert "cannot read payload " in wiped.json["unknown"][-1]
+    assert "not known: A part of history is gone" in (await cli("audit", run.name)).out
+
+
+async def test_calls_of_a_reply_that_is_gone_are_told_by_their_activities(
+    cli: Cli, bench: Bench, tmp_path: Path
+) -> None:
+    """Claude's words were too long for history; what was done on them stands in it all the same."""
+    words = {"type": "text", "text": "word " * 20_000}
+    asks = {"type": "tool_use", "name": "refund", "input": {"cents": 5}}
+    run = await bench.run(app_of(refund), Step(content=[words, asks]), says())
+    shutil.rmtree(tmp_path / "payloads")
+    redis: Any = bench.redis
+    await redis.delete(bench.ledger(run).key)
+    ran = await cli("audit", run.name, "--json")
+    (row,) = ran.json["effects"]
+    assert (ran.code, row["call"], row["tool"], row["outcome"]) == (0, "1.1", "refund", "done")
+
+
+def outcomes(document: dict[str, Any]) -> dict[str, str]:
+    return {call: row["outcome"] for call, row in by_call(document).items()}

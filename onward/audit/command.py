@@ -1,6 +1,6 @@
 """Gather what history and ledger know of a run, compare them if asked, and print it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from temporalio.api.history.v1 import HistoryEvent
@@ -17,7 +17,7 @@ from onward.audit.unknown import not_known
 from onward.chain import chain_before
 from onward.client import Run, rpc_errors
 from onward.console import Output
-from onward.errors import ConnectError
+from onward.errors import ConnectError, PayloadError
 from onward.history import RunKey, request_of
 from onward.ledger import Ledger
 from onward.messages import RunRef
@@ -41,7 +41,8 @@ class _Heard:
 async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
     """Print every effect of a run; with `verify`, whether ledger and history agree.
 
-    Returns 0; with `verify` 1 where anything differs or is lost, 3 where Redis cannot be asked.
+    Returns 0; with `verify` 1 where anything differs or is lost, 3 where Redis cannot be asked, or
+    a part of history not be read.
     Raises NoSuchRun, UsageError, ConnectError (of Temporal).
     """
     session = await open_session(out)
@@ -58,15 +59,13 @@ async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
 
 async def _history(session: Session, run: Run) -> _Heard:
     client = session.client
-    hearing, timeline = Hearing(client), Timeline(client)
+    timeline = Timeline(client)
     async with rpc_errors(run.id):
         # Read once: both must hear the same, while the run goes on.
         newest = [event async for event in _events(client, run.key)]
-        for event in newest:
-            await hearing.hear(event)
-        told = await hearing.told()
+        told = await _told(client, newest, timeline)
         chain = await chain_before(client, run.key)
-        if chain.forgotten:
+        if chain.forgotten and not timeline.lost:
             await _recall(client, run, timeline, told)
         for key in chain.earlier:
             async for event in _events(client, key):
@@ -74,6 +73,18 @@ async def _history(session: Session, run: Run) -> _Heard:
         for event in newest:
             await timeline.hear(event)
     return _Heard(timeline, told, chain.forgotten)
+
+
+async def _told(client: Client, events: Sequence[HistoryEvent], timeline: Timeline) -> Told:
+    """Return how calls ended; where a payload is lost, nothing: what follows builds on it."""
+    hearing = Hearing(client)
+    try:
+        for event in events:
+            await hearing.hear(event)
+        return await hearing.told()
+    except PayloadError as error:
+        timeline.lost.append(str(error))
+        return Told()
 
 
 def _events(client: Client, key: RunKey) -> AsyncIterator[HistoryEvent]:
@@ -119,7 +130,7 @@ def _report(run: Run, heard: _Heard, held: Held | str, *, verify: bool, reads: b
     rows = effects(sources, reads=reads)
     unknown = not_known(timeline, held, rows, forgotten=heard.forgotten)
     seen = Report(run, rows, unknown, timeline.parent, timeline.copied_steps)
-    if found is None or not verify:
+    if found is None or timeline.lost or not verify:
         return seen
     differing = differences(
         told, timeline.calls, found, closed=timeline.closed, was_reset=timeline.was_reset

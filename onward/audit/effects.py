@@ -17,10 +17,20 @@ from onward.names import FORK_OWNER
 from onward.records import Record, Restored
 
 Outcome = Literal[
-    "done", "repeated", "failed", "in doubt", "denied", "not run", "under way", "waiting"
+    "done",
+    "repeated",
+    "failed",
+    "in doubt",
+    "denied",
+    "not run",
+    "under way",
+    "waiting",
+    "not known",
 ]
-"""`repeated`: an earlier call had asked for the same, and its result was given."""
+"""`repeated`: an earlier call had asked for the same, and its result was given. `not known`: it
+ended, and how is in a payload that is lost."""
 _ENDINGS: dict[str, Outcome] = {"done": "done", "failed": "failed", "doubt": "in doubt"}
+_STATUSES: dict[str | None, Outcome] = {"done": "done", "failed": "failed", "in_doubt": "in doubt"}
 _LONGEST_WHY = 300
 
 
@@ -63,7 +73,7 @@ class Sources:
 
     stories: Mapping[str, CallStory]
     ends: Mapping[str, Restored]
-    """How calls ended, as history tells."""
+    """How calls ended, as history tells; without what stands after a payload that is lost."""
     held: Held | None
     """None: Redis cannot be asked."""
     pending: tuple[Pending, ...]
@@ -218,6 +228,8 @@ def _closed_by(record: Record) -> str:
 
 
 def _without_end(story: CallStory, record: Record | None, sources: Sources) -> tuple[Outcome, str]:
+    if story.ended and not story.failure:
+        return _STATUSES.get(story.status, "not known"), story.doubt
     if story.failure and not (story.to_repeat and not sources.closed):
         return "in doubt", story.failure
     if story.open_activity or (record is not None and record.st == "claimed"):

@@ -16,6 +16,7 @@ from temporalio.client import Client
 
 from onward import history
 from onward.client import told
+from onward.errors import PayloadError
 from onward.messages import (
     Approval,
     CallResult,
@@ -89,6 +90,8 @@ class CallStory:
     """Why it was last in doubt, also where a person has settled that."""
     to_repeat: bool = False
     """That failure only sent the workflow to refill the ledger; nothing was fired."""
+    status: Literal["done", "failed", "in_doubt"] | None = None
+    """How its last activity ended, or a person settled it; None: it did not, or that is lost."""
     recorded: bool = True
     """False: the ledger could not be told how it ended."""
     decisions: list[Decision] = field(default_factory=list[Decision])
@@ -120,6 +123,8 @@ class Timeline:
         """The run whose conversation this one began with a copy of."""
         self.copied_steps = 0
         """Of that conversation: its calls are the other run's."""
+        self.lost: list[str] = []
+        """Of payloads that could not be read: what is wrong with each."""
         self._takes: dict[str, Callable[[HistoryEvent], Awaitable[None]]] = {
             "workflow_execution_started_event_attributes": self._begun,
             "activity_task_scheduled_event_attributes": self._scheduled,
@@ -139,7 +144,10 @@ class Timeline:
         kind = event.WhichOneof("attributes") or ""
         self.closed = kind in _CLOSES
         if take := self._takes.get(kind):
-            await take(event)
+            try:
+                await take(event)
+            except PayloadError as error:
+                self.lost.append(str(error))
 
     async def _begun(self, event: HistoryEvent) -> None:
         # Each workflow run numbers its events anew.
@@ -169,10 +177,14 @@ class Timeline:
         elif name in _BRING_WITNESS:
             self._witnesses[event.event_id] = _BRING_WITNESS[name]
         elif name not in RESERVED_ACTIVITIES:
-            story = self.calls[(await self._read(attributes.input, ToolInput)).call]
+            story = self._called(name, await self._read(attributes.input, ToolInput))
             story.scheduled = story.scheduled or _time(event)
             story.open_activity, story.failure = attributes.activity_id, ""
             self._firing[event.event_id] = story
+
+    def _called(self, tool: str, given: ToolInput) -> CallStory:
+        # The reply that asked for it may be in a payload that is lost.
+        return self.calls.setdefault(given.call, CallStory(_named(tool, given), given.run))
 
     async def _started(self, event: HistoryEvent) -> None:
         attributes = event.activity_task_started_event_attributes
@@ -190,7 +202,7 @@ class Timeline:
             self._resumed(brought if isinstance(brought, Carried) else None)
         elif story := self._ended(number, event):
             result = await self._read(done.result, CallResult)
-            story.recorded = result.recorded
+            story.recorded, story.status = result.recorded, result.status
             if result.status == "in_doubt":
                 story.doubt = result.why
 
@@ -225,7 +237,8 @@ class Timeline:
         for call, result in zip(reply.calls, reply.results, strict=False):
             if result is not None:
                 story = self.calls[call.call]
-                story.ended, story.in_step, story.recorded = at, True, result.recorded
+                story.ended, story.in_step = at, True
+                story.status, story.recorded = result.status, result.recorded
 
     def _over(self, given: ClaudeInput) -> None:
         """Take what Claude is told of the calls before: results come in the order of the calls."""
@@ -263,6 +276,8 @@ class Timeline:
         verdict = await self._read(answer, Resolution) if isinstance(said, Resolve) else None
         if story := self.calls.get(said.call):
             story.decisions.append(_decision(said, verdict, story.doubt, _time(event)))
+            if verdict is not None:
+                _settle(story, verdict)
 
     # ---- the run
 
@@ -275,6 +290,27 @@ class Timeline:
     async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
         values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
         return kind.model_validate(values[0])
+
+
+def _settle(story: CallStory, verdict: Resolution) -> None:
+    if verdict.verdict == "open":  # it is tried again
+        story.ended = story.status = None
+    else:
+        story.status = verdict.verdict
+
+
+def _named(tool: str, given: ToolInput) -> PreparedCall:
+    return PreparedCall(
+        call=given.call,
+        tool_use_id="",
+        tool=tool,
+        effect=given.effect,
+        fingerprint=given.fingerprint,
+        key=given.key,
+        summary="",
+        timeout_s=given.timeout_s,
+        business=given.business,
+    )
 
 
 def _decision(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from onward.audit.effects import Effect
 from onward.audit.held import Held
 from onward.audit.timeline import Timeline
+from onward.console import count
 
 _ONLY_REDIS = (
     "History does not say which attempts claimed a call and never answered, when each call was "
@@ -27,7 +28,8 @@ def not_known(
         sentences = [f"{lost} {_ONLY_REDIS}"]
     else:
         sentences = list(_lost_before(timeline, held, effects))
-    return [*sentences, *_before_reset(timeline, effects), *_of_forgotten(forgotten)]
+    of_history = (*_of_lost(list(dict.fromkeys(timeline.lost))), *_of_forgotten(forgotten))
+    return [*sentences, *_before_reset(timeline, effects), *of_history]
 
 
 def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> Iterator[str]:
@@ -40,6 +42,15 @@ def _lost_before(timeline: Timeline, held: Held, effects: Sequence[Effect]) -> I
     rebuilt = [row.call for row in effects if row.rebuilt]
     if rebuilt:
         yield f"Claims and first claim times are not known of: {', '.join(rebuilt)}."
+
+
+def _of_lost(lost: Sequence[str]) -> Iterator[str]:
+    if lost:
+        more = f" {count(len(lost) - 1, 'more payload')} cannot be read." if lost[1:] else ""
+        yield (
+            f"A part of history is gone: {lost[0]}.{more} Calls that only it names are missing "
+            "here, and history and ledger cannot be compared."
+        )
 
 
 def _of_forgotten(run_id: str) -> Iterator[str]:

@@ -42,8 +42,8 @@ def audit(
     or resolved a call is what their client claimed: nobody has checked it. Without Redis it tells
     what history knows, and says what cannot be known.
 
-    Exits with 0; with --verify 1 if ledger and history differ or records are lost, 3 if Redis does
-    not answer.
+    Exits with 0; with --verify 1 if ledger and history differ or records are lost, 3 if they cannot
+    be compared: Redis does not answer, or a payload's file is gone.
 
     Example: python starter.py audit refunds-2026-11 --verify
 
