@@ -3,8 +3,7 @@
 import base64
 import json
 import uuid
-from collections.abc import AsyncGenerator, Sequence
-from decimal import Decimal
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -13,36 +12,20 @@ import pytest_asyncio
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, says, uses
 from crash_runs import CrashBench
+from full_windows import FULL, Noted, begins, kinds, note, started
 
-from onward import Limits, context_window, tool
+from onward import context_window, tool
 from onward.agents import ContextPolicy
 from onward.local_services import TemporalServer
 from onward.messages import RunStatus
 from onward.testing import wait_until
-from onward.testing.messages_api import Asked, ErrorDetail, Fault, Script, ScriptedAPI, Step
+from onward.testing.messages_api import Asked, ErrorDetail, Fault, ScriptedAPI, Step
 from onward.tools import Tool
 from onward.wording import how_full
 
 pytestmark = pytest.mark.replay
-FULL = {"input_tokens": 900_000}
-"""Usage of a reply after which a window of a million tokens is nearly full."""
 LOOK = uses(("screenshot", {}))
 LIKE_PIXELS = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01"
-
-
-class Noted:
-    """A tool with an effect that is counted, and says more than a small window holds."""
-
-    def __init__(self, size: int = 100) -> None:
-        self.notes = list[str]()
-
-        @tool(effect="keyed")
-        async def note(text: str) -> str:
-            """Write a note."""
-            self.notes.append(text)
-            return f"{text} " * (size // len(text))
-
-        self.tool = note
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -67,31 +50,6 @@ def cli(
     monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
     monkeypatch.chdir(tmp_path)
     return Cli(capsys)
-
-
-async def started(bench: Bench, steps: Sequence[Step], summary: Step) -> Run:
-    """Start a run in which `summary` says how a request for one is answered."""
-    run = await bench.start(*steps)
-    bench.api.scripts[run.name] = Script(steps=steps, summary=summary)
-    return run
-
-
-def note(text: str, **fields: Any) -> Step:
-    """A step in which Claude thinks, and asks for a note."""
-    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
-    call = {"type": "tool_use", "name": "note", "input": {"text": text}}
-    return Step(content=[thinking, call], **fields)
-
-
-def kinds(run: Run) -> list[str]:
-    """What each request was: `ask`, or `sum up`, or `after` where it began with a summary."""
-    bodies = [json.loads(entry.body) for entry in run.requests]
-    return ["sum up" if "compaction" in b else "after" if begins(b) else "ask" for b in bodies]
-
-
-def begins(body: dict[str, Any]) -> bool:
-    """The request begins with a summary."""
-    return bool(body["messages"][0]["role"] == "assistant")
 
 
 def statuses(run: Run) -> list[int | None]:
@@ -217,59 +175,6 @@ async def test_a_reply_cut_off_by_the_window_is_asked_for_again(bench: Bench) ->
     assert kinds(run) == ["ask", "ask", "sum up", "after", "after"]
     assert result.spend.requests == 5
     await run.replay()
-
-
-@pytest.mark.parametrize("stop_reason", ["refusal", "max_tokens", "tool_use"])
-async def test_without_a_summary_a_step_is_done_as_long_as_it_fits(
-    bench: Bench, stop_reason: str
-) -> None:
-    """Claude may make none: the run goes on as it is, and does not ask again at each step."""
-    noted = Noted()
-    steps = [note("a"), note("b", usage=FULL), note("c", usage=FULL), says()]
-    run = await started(bench, steps, Step(content=[], stop_reason=stop_reason))
-    async with bench.worker(app_of(noted.tool)):
-        result = await run.ended()
-    assert (result.outcome, noted.notes) == ("completed", ["a", "b", "c"])
-    assert kinds(run) == ["ask", "ask", "sum up", "ask", "ask"]
-    assert result.spend.requests == 5
-
-
-async def test_after_ten_steps_a_summary_is_asked_for_again(bench: Bench) -> None:
-    """What Claude would not do once it may do later; what is carried over remembers it."""
-    bench.history_events, noted = 60, Noted()
-    steps = [note(f"n{n}", usage=FULL) for n in range(12)]
-    run = await started(bench, [*steps, says()], Step(content=[], stop_reason="refusal"))
-    app = app_of(noted.tool, limits=Limits(max_cost_usd=Decimal(100)))
-    async with bench.worker(app, max_cached_workflows=10):
-        await run.ended()
-    assert kinds(run) == ["ask", "sum up", *["ask"] * 10, "sum up", "ask", "ask"]
-    assert len(await run.chain()) > 1
-
-
-async def test_a_refusal_for_length_asks_for_a_summary_at_once(bench: Bench) -> None:
-    """The last one was in vain a moment ago; but without one the run would end now."""
-    noted = Noted()
-    error = ErrorDetail(type="invalid_request_error", message="prompt is too long: 2 > 1 maximum")
-    too_long = says(faults=[Fault(status=400, error=error)])
-    run = await started(
-        bench,
-        [note("a", usage=FULL), note("b", usage=FULL), too_long],
-        Step(content=[], stop_reason="refusal"),
-    )
-    async with bench.worker(app_of(noted.tool)):
-        result = await run.ended()
-    assert result.outcome == "context_exceeded"
-    assert kinds(run) == ["ask", "sum up", "ask", "ask", "sum up"]
-
-
-async def test_a_model_that_cannot_sum_up_is_asked_as_ever(bench: Bench) -> None:
-    """The API refuses the feature: no retry, no failed run."""
-    noted = Noted()
-    steps = [note("a"), note("b", usage=FULL), says()]
-    run = await started(bench, steps, Step(faults=[Fault(status=400)], faults_forever=True))
-    async with bench.worker(app_of(noted.tool)):
-        result = await run.ended()
-    assert (result.outcome, kinds(run)) == ("completed", ["ask", "ask", "sum up", "ask"])
 
 
 async def test_a_summary_is_a_reply_like_any_other(bench: Bench) -> None:
