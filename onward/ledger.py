@@ -348,8 +348,8 @@ class Ledger:
 
     def _gap(self, step: str, kept: str) -> LedgerGap:
         return LedgerGap(
-            f"the ledger of run {self._run.workflow_id!r} has no birth nonce at {step!r}, so "
-            f"records are lost ({kept}); refill it from history, then begin, then try again"
+            f"Redis lost records of run {self._run.workflow_id!r}, as was seen at {step!r} "
+            f"({kept}); they are filled in from the run's history, and it goes on"
         )
 
 

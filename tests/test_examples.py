@@ -24,6 +24,8 @@ from onward import NotSent, Rejected
 from onward.agents import load_app
 from onward.messages import Resolution, Resolve, RunStatus, Waiting
 from onward.testing import Effect, tool_context, wait_until
+from onward.testing.messages_api import load_scripts
+from onward.tools.inputs import check
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
@@ -49,6 +51,18 @@ def test_the_table_names_every_example_with_its_class() -> None:
         (tool,) = agent.tools
         assert (tool.name, tool.effect) == (name, effect)
         assert any(f"`{effect}`" in line and f"({module}.py)" in line for line in table(readme))
+
+
+def test_the_scripted_claude_asks_for_what_the_example_can_do() -> None:
+    """Who has no key follows the README with this script, and its calls are valid."""
+    readme = (FOLDER / "README.md").read_text()
+    (name,) = re.findall(r"\[script:(\w+)\]", readme)
+    (step, _) = load_scripts(FOLDER / "scripts.json")[name].steps
+    (asked,) = [block for block in step.content if block["type"] == "tool_use"]
+    (agent,) = load_app("examples.keyed_refund:app").agents.values()
+    (tool,) = agent.tools
+    assert asked["name"] == tool.name
+    assert check(asked["input"], tool.definition()["input_schema"]) is None
 
 
 def table(readme: str) -> list[str]:

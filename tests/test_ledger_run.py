@@ -61,7 +61,7 @@ async def test_a_late_reply_is_answered_with_the_recorded_turn(story: Story) -> 
 async def test_a_missing_nonce_is_a_gap(story: Story) -> None:
     """A wipe between steps is repaired before the calls, so it raises no doubt."""
     await story.wipe()
-    with pytest.raises(LedgerGap, match=r"refill it from history, then begin"):
+    with pytest.raises(LedgerGap, match=r"lost .* filled in from the run's history"):
         await story.claim("a", "read", turn="t")
     assert not await story.redis.exists(story.key)
 
