@@ -239,6 +239,8 @@ async def test_an_audit_of_a_fork_shows_its_parent(bench: Bench, cli: Cli) -> No
     assert (ran.json["parent"]["workflow_id"], ran.json["copied_steps"]) == (parent.name, 2)
     shown = await cli("audit", run.name)
     assert f"copied: 2 steps of run {parent.name}" in shown.out
+    with pytest.raises(UsageError, match=r"your origin: 'a run of its own'"):
+        await asked(bench, run.name)
 
 
 async def test_a_transcript_of_a_fork_names_its_parent(bench: Bench, cli: Cli) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from agent_double import Cli, double_worker
 from temporalio.client import Client
 from typed_commands import DONE, ROOT, new_id, until_doing, until_trouble, waiting
 
+from onward.console import exact_money, money
 from onward.local_services import LocalAddresses, TemporalServer, write_local
 from onward.testing import wait_until
 
@@ -122,6 +124,23 @@ async def test_result_is_on_stdout_alone_and_untouched(cli: Cli) -> None:
     ran = await cli("start", "completes", "--wait")
     assert ran.out == DONE + "\n"
     assert "completed: 1 step, 120 tokens, $0.2500, 1 request to Claude" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("amount", "spent", "limit"),
+    [
+        ("0", "$0.00", "$0.00"),
+        ("0.00004", "less than $0.0001", "$0.00004"),
+        ("0.0001", "$0.0001", "$0.0001"),
+        ("0.125", "$0.1250", "$0.125"),
+        ("5", "$5.00", "$5.00"),
+        ("1234.5", "$1,234.50", "$1,234.50"),
+    ],
+)
+def test_no_money_is_shown_as_none(amount: str, spent: str, limit: str) -> None:
+    """A limit is shown as it was given; what was spent is rounded, but never to nothing."""
+    assert money(Decimal(amount)) == spent
+    assert exact_money(Decimal(amount)) == limit
 
 
 @pytest.mark.usefixtures("worker")
