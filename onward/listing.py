@@ -59,8 +59,11 @@ async def _find(client: Client, limit: int, which: str) -> list[WorkflowExecutio
 
 def _newest_of_each(found: Iterable[WorkflowExecutionInfo]) -> frozenset[str]:
     """Take the workflow run of each chain that began last: a reset leaves the others behind."""
-    by_start = sorted(found, key=lambda info: info.start_time.ToNanoseconds())
-    return frozenset({info.first_run_id: info.execution.run_id for info in by_start}.values())
+    newest = dict[str, str]()
+    for info in sorted(found, key=lambda info: info.start_time.ToNanoseconds()):
+        # An older server does not say which chain a run is of.
+        newest[info.first_run_id or info.execution.run_id] = info.execution.run_id
+    return frozenset(newest.values())
 
 
 def _newest_first(runs: Iterable[Run]) -> list[Run]:
