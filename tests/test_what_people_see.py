@@ -75,6 +75,8 @@ def test_the_temporal_ui_shows_what_can_be_typed() -> None:
     assert lines[1:3] == ["", "- spent: $0.0000 in 0 requests, 0 tokens"]
     assert """(`memo="' [free](http://x)"`)""" in lines[3]
     assert "`python starter.py approve 'run 1' 1.1`" in lines[3]
+    state.outcome, state.steps = "completed", 1
+    assert state.details("run 1", "Pay.").startswith("**clerk** ended as `completed`, after 1 step")
 
 
 async def test_status_has_the_whole_input(bench: Bench) -> None:

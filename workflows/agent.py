@@ -56,7 +56,8 @@ class AgentWorkflow:
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.waiting.clear()
-        self._state.outcome, self._state.doing = result.outcome, "ending"
+        self._state.outcome = result.outcome
+        self._show("ending")
         await _handlers_ended()
         return self._conclude(await self._end(result))
 
@@ -90,6 +91,7 @@ class AgentWorkflow:
     async def _continue_if_long(self) -> None:
         """Continue as new where history is long: between steps, or while people are waited for."""
         if is_long(self._state):
+            self._show("continuing as new")
             carry = await carried(self._state)
             self._heed_cancel()
             continue_as_new(self._state, carry)

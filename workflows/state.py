@@ -242,9 +242,11 @@ class RunState:
     def details(self, run: str, prompt: str) -> str:
         """Describe the run in Markdown, for the Temporal UI."""
         spend = self.spend
-        requests = f"{spend.requests} request{'' if spend.requests == 1 else 's'}"
+        requests = _count(spend.requests, "request")
         spent = f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
-        where = f"**{self.request.agent}** is at step {self.step}: {self.doing}"
+        now = f"is at step {self.step}: {self.doing}"
+        ended = f"ended as `{self.outcome}`, after {_count(self.steps, 'step')}"
+        where = f"**{self.request.agent}** {ended if self.outcome else now}"
         lines = [where, "", f"- spent: {spent}"]
         if self.context:
             lines.append(f"- context window: {how_full(self.context)}")
@@ -270,6 +272,10 @@ class RunState:
 
 def _failed(item: Addition) -> bool:
     return not isinstance(item, Prompt | PersonSaid) and item.is_error
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _quoted(prompt: str) -> str:
