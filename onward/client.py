@@ -87,7 +87,9 @@ class Run:
     status: str
     """Temporal's word: `Running`, `Completed`, `Failed`, `Canceled`, `Terminated`, …"""
     started: datetime
-    """When its first workflow run began, where the memo tells that; else this one."""
+    """When the run was asked for, by its memo: the same in each workflow run of its chain. Without
+    one, when this workflow run began.
+    """
     closed: datetime | None
     task_queue: str
     agent: str = ""
@@ -311,7 +313,7 @@ async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:
         first_run_id=info.first_run_id,
         type=info.type.name,
         status=_words(Status.Name(info.status), "WORKFLOW_EXECUTION_STATUS_"),
-        started=_started(info, memo.get(STARTED_MEMO, "")),
+        started=_started(info, memo.get(STARTED_MEMO)),
         closed=closed,
         task_queue=info.task_queue,
         agent=memo.get("agent", ""),
@@ -365,10 +367,10 @@ def _time(stamp: Timestamp) -> datetime | None:
     return stamp.ToDatetime(tzinfo=UTC) if stamp.seconds else None
 
 
-def _started(info: WorkflowExecutionInfo, told: str) -> datetime:
-    # The server's own clock where it can be: the memo has the starter's.
-    if told and info.execution.run_id != info.first_run_id:
-        return datetime.fromisoformat(told)
+def _started(info: WorkflowExecutionInfo, memo: str | None) -> datetime:
+    # Lists do not say which workflow runs are one chain, so the memo holds for the first one too.
+    if memo:
+        return datetime.fromisoformat(memo)
     return _time(info.start_time) or datetime.now(UTC)
 
 

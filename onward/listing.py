@@ -1,7 +1,8 @@
 """Lists of runs: the newest ones, and those that wait for a person."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
@@ -19,9 +20,8 @@ async def list_runs(client: Client, limit: int) -> list[Run]:
     Raises ConnectError.
     """
     found = await _find(client, limit, "ExecutionStatus != 'ContinuedAsNew'")
-    goes_on = _newest_of_each(found)
     runs = [await run_of(client, info) for info in found]
-    return _newest_first(replace(run, reset=run.run_id not in goes_on) for run in runs)
+    return _newest_first(_marked(found, runs))
 
 
 async def list_waiting(client: Client, limit: int) -> list[Report]:
@@ -57,13 +57,17 @@ async def _find(client: Client, limit: int, which: str) -> list[WorkflowExecutio
     return found[:limit]
 
 
-def _newest_of_each(found: Iterable[WorkflowExecutionInfo]) -> frozenset[str]:
-    """Take the workflow run of each chain that began last: a reset leaves the others behind."""
-    newest = dict[str, str]()
-    for info in sorted(found, key=lambda info: info.start_time.ToNanoseconds()):
-        # An older server does not say which chain a run is of.
-        newest[info.first_run_id or info.execution.run_id] = info.execution.run_id
-    return frozenset(newest.values())
+def _marked(found: Sequence[WorkflowExecutionInfo], runs: Sequence[Run]) -> Iterator[Run]:
+    """Mark those that a reset left behind: each run it made has their id and their beginning."""
+    goes_on = dict[tuple[str, datetime], str]()
+    by_start = sorted(zip(found, runs, strict=True), key=lambda each: _start_ns(each[0]))
+    for _, run in by_start:
+        goes_on[run.id, run.started] = run.run_id
+    return (replace(run, reset=goes_on[run.id, run.started] != run.run_id) for run in runs)
+
+
+def _start_ns(info: WorkflowExecutionInfo) -> int:
+    return info.start_time.ToNanoseconds()
 
 
 def _newest_first(runs: Iterable[Run]) -> list[Run]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, says, uses
-from forked import fork
+from forked import fork, found
 from people import say, waiting
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
@@ -199,15 +199,21 @@ async def test_a_long_run_began_when_its_first_workflow_run_did(bench: Bench, cl
 async def test_a_list_marks_what_was_reset(bench: Bench, cli: Cli) -> None:
     """Two runs of one id stand there after a reset: it is said which one goes on."""
     async with bench.worker(app_of(look)):
-        run = await bench.start(uses(("look", {})), says())
+        name = f"run-{uuid.uuid4().hex[:12]}"
+        bench.api.scripts[name] = bench.script(uses(("look", {})), says())
+        began = (await asked(bench, name)).run
+        other = await bench.start(says())
+        await other.ended()
+        run = found(bench, name)
         await run.ended()
         again = await run.reset_to_task(2)
         await again.ended()
-        new, old = await wait_until(lambda: rows_of(cli, run.name, "completed", 2), 20, what="both")
+        new, old = await wait_until(lambda: rows_of(cli, name, "completed", 2), 20, what="both")
     assert (new["run_id"], new["reset"]) == ((await again.handle.describe()).run_id, False)
-    assert (old["run_id"], old["reset"]) == (run.handle.first_execution_run_id, True)
-    states = [line.split("\t")[1] for line in await lines_of(cli, run.name)]
+    assert (old["run_id"], old["reset"]) == (began.run_id, True)
+    states = [line.split("\t")[1] for line in await lines_of(cli, name)]
     assert sorted(states) == ["completed", "reset"]
+    assert [line.split("\t")[1] for line in await lines_of(cli, other.name)] == ["completed"]
 
 
 async def rows_of(cli: Cli, name: str, status: str, number: int = 1) -> list[dict[str, Any]]:
