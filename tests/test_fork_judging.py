@@ -139,6 +139,7 @@ def step(number: int, *answers: str, **fields: Any) -> Step:
     return Step(str(number), Turn(content=""), reply, told or None)
 
 
+LOST = "OUTCOME UNKNOWN, it may or may not have happened"
 OPENING = Opening(
     frozen="{}",
     effects={},
@@ -172,6 +173,22 @@ def test_what_only_the_ledger_knows_of_is_listed_too() -> None:
         "2.2 at_most_once call that a reset left out of history: done",
         "3.1 at_most_once call that a reset left out of history: OUTCOME UNKNOWN",
         "4.1 at_most_once call that a reset left out of history: OUTCOME UNKNOWN",
+    ]
+
+
+def test_what_a_reset_cut_off_is_named_by_the_reply_that_asked_for_it() -> None:
+    """Tool, arguments and result, which Claude must know so as not to do it again."""
+    reply = step(3).reply.model_copy(update={"calls": (call("3.2"), call("3.10"))})
+    seen = view(
+        _3=record(st="done", cls="read", fp="digest", result=reply.record()),
+        _3_10=record(st="doubt", why="owner_lost"),
+        _3_2=record(st="done", result=DONE),
+        _3_1=record(st="done", result=DONE),
+    )
+    assert aftermath(cut_after_one(step(1)), seen) == [
+        Effect("3.1", "at_most_once call that a reset left out of history", "done", '"sent"'),
+        Effect("3.2", "send (to=a)", "done", '"sent"'),
+        Effect("3.10", "send (to=a)", f"{LOST} (its worker went away while it was under way)"),
     ]
 
 

@@ -98,8 +98,8 @@ def effects(sources: Sources, *, reads: bool) -> list[Effect]:
 
 def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     """Find calls that this history does not know: of an earlier branch, or not told to it yet."""
-    lone = {call: _unknown(call, record) for call, record in sources.records.items()}
-    asked = {call.call: call for call in _replied(sources.records.values())}
+    lone = {call: unnamed(call, record) for call, record in sources.records.items()}
+    asked = {call.call: call for call in asked_for(sources.records.values())}
     return {
         call: CallStory(prepared, None)
         for call, prepared in {**lone, **asked}.items()
@@ -107,7 +107,8 @@ def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     }
 
 
-def _replied(records: Iterable[Record]) -> Iterable[PreparedCall]:
+def asked_for(records: Iterable[Record]) -> Iterable[PreparedCall]:
+    """Go through the calls that recorded replies of Claude's ask for."""
     for record in records:
         if record.cls == "read" and record.st == "done":
             try:
@@ -116,7 +117,8 @@ def _replied(records: Iterable[Record]) -> Iterable[PreparedCall]:
                 continue
 
 
-def _unknown(call: str, record: Record) -> PreparedCall:
+def unnamed(call: str, record: Record) -> PreparedCall:
+    """Describe a call of which only its own record is left: its tool and input are not known."""
     # Constructed and not validated: a record of a class that nobody knows is shown all the same.
     return PreparedCall.model_construct(
         call=call,

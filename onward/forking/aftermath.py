@@ -1,19 +1,21 @@
 """What a run did after the step at which its conversation is cut: it is real, and is not undone."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onward import json_text
+from onward.audit.effects import asked_for, unnamed
+from onward.audit.positions import is_call, order, step_number
 from onward.forking.cut import Cut
-from onward.forking.fates import Fate, LedgerView, fate
+from onward.forking.fates import Fate, LedgerView, by_record, fate
+from onward.messages import PreparedCall
 from onward.records import Record
 from onward.wording import in_words
 
-_CALL = re.compile(r"(\d+)(\.r\d+)?\.\d+")
 _MAY_HAVE_HAPPENED = frozenset({"done", "in doubt", "under way"})
 _RESULT_CHARS = 500
 _MOST_TOLD = 30
+_UNNAMED = "that a reset left out of history"
 _UNKNOWN = "OUTCOME UNKNOWN, it may or may not have happened"
 _GONE_ON = (
     "This conversation goes on from here as a copy of an earlier one. The earlier one went "
@@ -39,11 +41,11 @@ class Effect:
 def aftermath(cut: Cut, seen: LedgerView | None) -> list[Effect]:
     """List the effects after the cut that happened or are in doubt, in the order of the calls."""
     fates = [fate(each, cut.retelling.records, seen) for each in cut.later_effects()]
-    effects = [_effect(each) for each in fates if each.end in _MAY_HAVE_HAPPENED]
     # What this branch denied, a branch that a reset cut off may have done.
     ran = (each.call for each in fates if each.end != "not run")
     known = {(call.call, call.fingerprint) for call in ran}
-    return [*effects, *_of_other_branches(cut, known, seen)]
+    fates += _of_other_branches(cut, known, seen) if seen else []
+    return [_effect(each) for each in fates if each.end in _MAY_HAVE_HAPPENED]
 
 
 def told_to_claude(effects: Sequence[Effect]) -> str:
@@ -65,28 +67,23 @@ def _line(effect: Effect) -> str:
 
 def _effect(found: Fate) -> Effect:
     call = found.call
-    what = f"{call.tool} ({call.summary})"
+    what = f"{call.tool} ({call.summary})" if call.tool else f"{call.effect} call {_UNNAMED}"
     if found.end == "done":
         content = json_text.printable(found.result.content) if found.result else ""
         return Effect(call.call, what, "done", content[:_RESULT_CHARS])
-    why = in_words(found.why) if found.why else "it is under way"
-    return Effect(call.call, what, f"{_UNKNOWN} ({why})")
+    return Effect(call.call, what, f"{_UNKNOWN} ({in_words(found.why)})")
 
 
-def _of_other_branches(
-    cut: Cut, known: set[tuple[str, str]], seen: LedgerView | None
-) -> Iterator[Effect]:
+def _of_other_branches(cut: Cut, known: set[tuple[str, str]], seen: LedgerView) -> Iterator[Fate]:
     """Find what only Redis knows: calls of a branch that a reset cut off."""
-    records: Mapping[str, Record] = seen.records if seen else {}
-    for position, record in records.items():
-        place = _CALL.fullmatch(position)
-        later = place is not None and int(place[1]) > cut.last.number
+    asked = {call.call: call for call in asked_for(seen.records.values())}
+    for position in sorted(filter(is_call, seen.records), key=order):
+        record = seen.records[position]
+        later = step_number(position) > cut.last.number
         if later and record.cls != "read" and (position, record.fp) not in known:
-            yield from _of_record(position, record)
+            call = _named(asked.get(position), position, record)
+            yield by_record(call, record, seen.now_ms)
 
 
-def _of_record(position: str, record: Record) -> Iterator[Effect]:
-    if record.st == "failed" or (record.st == "open" and not record.may_have_sent):
-        return
-    outcome = "done" if record.st == "done" else _UNKNOWN
-    yield Effect(position, f"{record.cls} call that a reset left out of history", outcome)
+def _named(asked: PreparedCall | None, position: str, record: Record) -> PreparedCall:
+    return asked if asked and asked.fingerprint == record.fp else unnamed(position, record)

@@ -31,8 +31,7 @@ def business_keys(cut: Cut, seen: LedgerView | None, workflow_id: str) -> dict[s
 
 def _told(became: Fate) -> CallResult | None:
     if became.in_doubt:
-        why = became.why or "it is under way"
-        return CallResult(status="in_doubt", content='""', is_error=True, why=why)
+        return CallResult(status="in_doubt", content='""', is_error=True, why=became.why)
     # A call that failed says nothing of an earlier one that asked for the same, and is in doubt.
     return became.result if became.end == "done" else None
 

@@ -14,6 +14,7 @@ End = Literal["done", "failed", "in doubt", "not run", "under way"]
 """`not run`: Claude was told so, or a ledger that lost nothing proves it. `under way`: an attempt
 holds a lease."""
 
+_HELD = "it is under way"
 _OPEN_ENDS: dict[str, str] = {"claimed": "owner_lost", "open": "its last attempt had no answer"}
 
 
@@ -43,7 +44,7 @@ class Fate:
     record: Restored | None = None
     """Of done and failed."""
     why: str = ""
-    """Of a doubt."""
+    """Of a doubt, and of one under way: what is not known of it."""
     until_ms: int = 0
     """Of one under way: when its lease ends, if it is not renewed."""
 
@@ -67,7 +68,7 @@ def fate(asked: StepCall, ends: Mapping[str, Restored], seen: LedgerView | None)
     if end and end.result is not None and end.fp == call.fingerprint:
         return Fate(call, "done" if end.st == "done" else "failed", end)
     held = seen.records.get(call.call) if seen else None
-    by_ledger = _held(call, held, seen.now_ms) if seen and held else None
+    by_ledger = by_record(call, held, seen.now_ms) if seen and held else None
     if asked.told is not None:
         return _told(call, asked.told, end, by_ledger)
     return by_ledger or _absent(asked, end, seen)
@@ -95,7 +96,8 @@ def _absent(asked: StepCall, end: Restored | None, seen: LedgerView | None) -> F
     return Fate(call, "not run") if trusted else Fate(call, "in doubt", why="records_lost")
 
 
-def _held(call: PreparedCall, held: Record, now_ms: int) -> Fate:
+def by_record(call: PreparedCall, held: Record, now_ms: int) -> Fate:
+    """Judge a call by its record in the ledger alone."""
     if held.fp != call.fingerprint:
         return Fate(call, "in doubt", why="another request is recorded at its position")
     match held.st:
@@ -103,7 +105,7 @@ def _held(call: PreparedCall, held: Record, now_ms: int) -> Fate:
             kept = Restored(st=held.st, fp=held.fp, cls=call.effect, result=held.result)
             return Fate(call, held.st, kept)
         case "claimed" if held.lease_ends_ms > now_ms:
-            return Fate(call, "under way", until_ms=held.lease_ends_ms)
+            return Fate(call, "under way", why=_HELD, until_ms=held.lease_ends_ms)
         case "open" if not held.may_have_sent:
             return Fate(call, "not run")
         case state:
