@@ -162,6 +162,25 @@ async def test_a_reset_gives_the_same_fork(bench: Bench, cli: Cli, effects: Effe
     assert effects.done == ["first", "second", "third"]
 
 
+async def test_claude_is_told_what_a_reset_cut_off(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """History lost it, the ledger did not: Claude and the person are told tool, input, result."""
+    async with bench.worker(effects.app):
+        run = await three_steps(bench)
+    parent = await (await first_of(run)).reset_to_task(2)  # Claude has answered once
+    await parent.handle.signal("cancel")
+    async with bench.worker(effects.app):
+        await parent.ended()
+        _, ran = await asked(cli, parent)
+        assert (ran.code, "3.1 act (what=second): done" in ran.err) == (2, True)
+        forked = await fork(cli, parent, "--yes", then=[says("I see.")])
+        await forked.ended()
+    notice = messages(parent)[-1]["content"][-1]["text"]
+    assert '- act (what=second): done. Its result: "did second"' in notice
+    assert effects.done == ["first", "second"]
+
+
 async def test_a_reset_after_the_parent_has_expired_is_refused(
     bench: Bench, cli: Cli, effects: Effects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,7 +272,7 @@ async def test_what_cannot_be_forked_is_said(bench: Bench, cli: Cli, effects: Ef
     _, silent = await asked(cli, parent)
     assert (silent.code, 'Add --message "…"' in silent.err) == (2, True)
     _, empty = await asked(cli, parent, "--message", " ")
-    assert empty.code == 2
+    assert (empty.code, "--message is empty" in empty.err) == (2, True)
     assert (await cli("fork", "no-such-run")).code == 4
 
 

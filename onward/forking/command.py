@@ -49,7 +49,7 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
 
     Raises NoSuchRun, UsageError, ConnectError, PayloadError, HistoryGap, RedisFull.
     """
-    message = "" if options.message is None else run_input.checked_prompt(options.message)
+    message = _message(options.message)
     limits, new_id = options.limits, options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)
@@ -63,6 +63,14 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
         before_new=lambda: check_room(session.settings, session.target, out),
     )
     return await show_started(session, started, request, wait=options.wait)
+
+
+def _message(typed: str | None) -> str:
+    if typed is None:
+        return ""
+    if not typed.strip():
+        raise UsageError("--message is empty. Write what Claude is to be told, or leave it out")
+    return run_input.checked_prompt(typed)
 
 
 async def _check(session: Session, run: Run, options: ForkOptions) -> None:
