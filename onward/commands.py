@@ -7,7 +7,7 @@ option answer at once, without loading the Temporal client.
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -260,9 +260,18 @@ def _workspace(path: Path, *, dirty: bool) -> Workspace:
 
 
 async def show_started(
-    session: Session, started: Started, request: RunRequest, *, wait: bool, again: bool = False
+    session: Session,
+    started: Started,
+    request: RunRequest,
+    *,
+    wait: bool,
+    again: bool = False,
+    known: Mapping[str, Any] | None = None,
 ) -> int:
-    """Say how a run began, or was found; with `wait`, stay until it has ended."""
+    """Say how a run began, or was found; with `wait`, stay until it has ended.
+
+    `known` is what the JSON document of its start holds besides.
+    """
     out = session.out
     if started.how == "ended":
         return await _show_ended(session, started.run)
@@ -280,7 +289,8 @@ async def show_started(
     if wait:
         return await _wait(session, begun.run)
     if out.as_json:
-        out.json(start_document(started, begun, troubles, session.ui_link(begun.run)))
+        document = start_document(started, begun, troubles, session.ui_link(begun.run))
+        out.json({**document, **(known or {})})
     if begun.ended is None or begun.ended.result.outcome != "failed":
         return 0
     out.error(f"the run failed at once: {begun.ended.result.detail}")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import forked as forks
 import pytest
@@ -103,6 +104,22 @@ async def test_an_earlier_step_can_be_taken_another_way(
     assert effects.done == ["first", "second", "third"]
     assert len(set(effects.keys)) == 3
     await forked.replay()
+
+
+async def test_a_program_is_told_what_was_done_since(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """Both where --yes is missing and where the fork starts: it need not read words for people."""
+    since = {"call": "3.1", "what": "act (what=second)", "outcome": "done"}
+    async with bench.worker(effects.app):
+        parent = await three_steps(bench)
+        typed = ("--step", "1", "--message", "Differently.", "--json")
+        _, refused = await asked(cli, parent, *typed)
+        assert (refused.code, refused.json) == (2, {"effects_after": [since]})
+        bench.api.scripts[parent.name] = bench.script(says("First."), says("Done."))
+        new, started = await asked(cli, parent, *typed, "--yes")
+        await found(bench, new).ended()
+    assert (started.json["run"], started.json["effects_after"]) == (new, [since])
 
 
 async def test_what_a_business_key_names_is_recognised(
@@ -274,6 +291,22 @@ async def test_what_cannot_be_forked_is_said(bench: Bench, cli: Cli, effects: Ef
     _, empty = await asked(cli, parent, "--message", " ")
     assert (empty.code, "--message is empty" in empty.err) == (2, True)
     assert (await cli("fork", "no-such-run")).code == 4
+
+
+async def test_a_payload_that_is_gone_is_named(
+    bench: Bench, cli: Cli, effects: Effects, tmp_path: Path
+) -> None:
+    """Nothing is started on half a conversation: which file is missing, and where to get it."""
+    async with bench.worker(effects.app):
+        parent = await bench.start(*(uses(("long", {})) for _ in range(3)), says())
+        await parent.ended()
+    files = [each for each in (tmp_path / "payloads").rglob("*") if each.is_file()]
+    for each in files:
+        each.unlink()
+    _, ran = await asked(cli, parent, "--message", "On.")
+    assert ran.code == 1
+    assert any(f"cannot read payload {each.name}" in ran.err for each in files)
+    assert "restore the file from a backup" in ran.err
 
 
 async def test_an_agent_that_is_no_longer_there_is_said_at_once(

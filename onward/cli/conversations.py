@@ -93,7 +93,7 @@ def fork(
     max_minutes
         End after this many minutes of running.
     as_json
-        Print one JSON document.
+        Print one JSON document; what was done since is its `effects_after`, also without --yes.
 
     """
     from onward.forking import command  # noqa: PLC0415

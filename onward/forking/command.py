@@ -1,7 +1,9 @@
 """Fork a run, as a person types it: check, list what was done since, and start the new run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from onward import history, run_input, starting
 from onward.client import Run, rpc_errors
@@ -53,7 +55,7 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
     limits, new_id = options.limits, options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)
-    await _check(session, run, options)
+    effects = await _check(session, run, options)
     request = await _request(session, run, options.step, message, limits)
     started = await starting.start(
         session.client,
@@ -62,7 +64,8 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
         task_queue=session.settings.task_queue,
         before_new=lambda: check_room(session.settings, session.target, out),
     )
-    return await show_started(session, started, request, wait=options.wait)
+    known = _document(effects)
+    return await show_started(session, started, request, wait=options.wait, known=known)
 
 
 def _message(typed: str | None) -> str:
@@ -73,8 +76,8 @@ def _message(typed: str | None) -> str:
     return run_input.checked_prompt(typed)
 
 
-async def _check(session: Session, run: Run, options: ForkOptions) -> None:
-    """Refuse what cannot be forked, and what was done since unless it is accepted."""
+async def _check(session: Session, run: Run, options: ForkOptions) -> list[Effect]:
+    """Refuse what cannot be forked, and what was done since unless it is accepted; return that."""
     cut_off = cut(await retell(session.client, run), run.id, options.step)
     _refuse_unfinished(run, cut_off)
     seen = await _look(session, run)
@@ -86,6 +89,7 @@ async def _check(session: Session, run: Run, options: ForkOptions) -> None:
             'nothing to say to Claude. Add --message "…"'
         )
     _ask(run, cut_off, effects, session.out, yes=options.yes)
+    return effects
 
 
 def _refuse_unfinished(run: Run, cut_off: Cut) -> None:
@@ -136,10 +140,18 @@ def _ask(run: Run, cut_off: Cut, effects: list[Effect], out: Output, *, yes: boo
     for line in told_to_people(effects):
         out.warn(f"  {line}")
     if not yes:
+        if out.as_json:
+            out.json(_document(effects))
         raise UsageError(
             f"what was done {since} stands, and Claude may ask for it again. With --yes the fork "
             "is started all the same, and Claude is told of it"
         )
+
+
+def _document(effects: Iterable[Effect]) -> dict[str, Any]:
+    """Describe what was done since as `fork --json` does, both when it refuses and starts."""
+    shown = [{"call": e.call, "what": e.what, "outcome": e.outcome} for e in effects]
+    return {"effects_after": shown}
 
 
 async def _request(
