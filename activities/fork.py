@@ -25,6 +25,8 @@ from onward.forking.business import business_keys
 from onward.forking.copying import answers, copied_records
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView
+from onward.forking.never_started import with_proof
+from onward.ledger import Ledger
 from onward.lifetime import records_ttl_ms
 from onward.messages import (
     Addition,
@@ -108,7 +110,12 @@ class _Copy:
         parent, temporal = self.parent, self.services.temporal
         async with rpc_errors(parent.workflow_id):
             told = await read_history(temporal, parent.workflow_id, parent.run_id, stores=True)
-        return cut(retold(parent.workflow_id, told), parent.workflow_id, parent.step)
+            cut_off = cut(retold(parent.workflow_id, told), parent.workflow_id, parent.step)
+            newest = await look(temporal, parent.workflow_id)
+            # One that was reset since lives on in another run, whose calls it does not know.
+            if newest.run_id != parent.run_id:
+                return cut_off
+            return await with_proof(temporal, newest.key, cut_off)
 
     # ---- the other run's calls
 
@@ -117,13 +124,19 @@ class _Copy:
         ledger = self.services.ledger(_ref(self.parent))
         over = await self._is_over()
         if over:
-            for asked in cut_off.open_effects():
-                await settle(ledger, asked, token=FORK_OWNER + self.given.run.first_run_id)
-        seen = await ledger.snapshot()
+            await self._settle(ledger, cut_off)
+        seen = await _view(ledger)
         if over:
             # Looking made its records stay.
             await ledger.end(await records_ttl_ms(self.services.temporal), if_unset=True)
-        return LedgerView(seen.records, seen.witness, int(time.time() * 1000))
+        return seen
+
+    async def _settle(self, ledger: Ledger, cut_off: Cut) -> None:
+        seen = await _view(ledger)
+        for asked in cut_off.open_effects():
+            # A claim in a ledger that lost the run's records makes a doubt where there is none.
+            if seen.trusts(asked.witness) or not asked.never_started:
+                await settle(ledger, asked, token=FORK_OWNER + self.given.run.first_run_id)
 
     async def _is_over(self) -> bool:
         # The newest run of the chain: one that was reset lives on in another, with the same ledger.
@@ -185,6 +198,11 @@ def _limits(was: Opening, request: RunRequest, copied_steps: int) -> Limits:
     chosen = {"max_steps": own_steps} | request.limits.model_dump(exclude_none=True)
     chosen["max_steps"] += copied_steps
     return Limits.model_validate(was.limits.model_dump() | chosen)
+
+
+async def _view(ledger: Ledger) -> LedgerView:
+    seen = await ledger.snapshot()
+    return LedgerView(seen.records, seen.witness, int(time.time() * 1000))
 
 
 def _ref(parent: Fork) -> RunRef:

@@ -11,7 +11,7 @@ from agent_double import Cli, Ran
 from agent_runs import Bench, Run, app_of, says, uses
 from temporalio.client import WorkflowHandle
 
-from onward import ToolContext, tool
+from onward import NotSent, ToolContext, tool
 from onward.local_services import TemporalServer
 from onward.messages import RunResult
 from onward.testing.messages_api import Script, Step
@@ -64,7 +64,17 @@ class Effects:
             """Give a long text."""
             return "0123456789" * 40_000
 
-        self.app = app_of(act, look, pay, once, order, buy, long)
+        @tool(effect="keyed")
+        async def never(to: str) -> str:
+            """Never get through."""
+            raise NotSent(to)
+
+        @tool(in_doubt="model")
+        async def never_once(to: str) -> str:
+            """Never get through, without a key."""
+            raise NotSent(to)
+
+        self.app = app_of(act, look, pay, once, order, buy, long, never, never_once)
 
 
 @pytest.fixture

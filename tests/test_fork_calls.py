@@ -10,10 +10,14 @@ from agent_runs import Bench, Run, says, uses
 from forked import Effects, asked, fork, found, told_last
 from people import say, waiting
 from redis.asyncio import Redis
+from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from onward import segments
+from onward.chain import Chain, chain_before
+from onward.forking import never_started
 from onward.forking.looking import look
+from onward.history import RunKey
 from onward.ledger import Ledger
 from onward.messages import ClaudeReply, RunRef
 from onward.testing import wait_until
@@ -151,19 +155,84 @@ async def test_a_worker_waits_for_a_lease_that_the_command_did_not_see(
         assert (await found(bench, new).ended()).in_doubt == ("1.2",)
 
 
-@pytest.mark.parametrize("tool_name", ["pay", "once"])
+@pytest.mark.parametrize("tool_name", ["never", "never_once"])
 async def test_a_ledger_that_was_lost_proves_nothing(
     bench: Bench, cli: Cli, effects: Effects, tool_name: str
 ) -> None:
-    """Without the parent's records nobody knows whether the call was claimed: outcome unknown."""
+    """Without the parent's records nobody knows whether the call was sent: outcome unknown."""
     async with bench.worker(effects.app):
-        parent, _ = await parted(bench, tool_name)
-        redis: Redis = bench.redis
-        await redis.delete(bench.ledger(parent).key)
+        parent = await bench.start(uses(("look", {}), (tool_name, {"to": "a"})), says())
+
+        async def tried() -> bool:
+            return bool(await parent.failing_activity())
+
+        await wait_until(tried, 20, what="an attempt at the call")
+        await parent.handle.terminate()
+        await lose(bench, parent)
         result = await (await fork(cli, parent)).ended()
+        redis: Redis = bench.redis
         lives_ms: int = await redis.pttl(bench.ledger(parent).key)
     assert "OUTCOME UNKNOWN" in told_last(parent)
     assert (result.in_doubt, effects.done, lives_ms > 0) == (("1.2",), [], True)
+
+
+async def lose(bench: Bench, run: Run) -> None:
+    """Lose the run's records, as a flush of Redis does."""
+    redis: Redis = bench.redis
+    await redis.delete(bench.ledger(run).key)
+
+
+@pytest.mark.parametrize("tool_name", ["pay", "once"])
+async def test_history_proves_that_a_call_was_never_started(
+    bench: Bench, cli: Cli, effects: Effects, tool_name: str
+) -> None:
+    """Though Redis lost all: nothing is in doubt, and no doubt is written that an audit finds."""
+    async with bench.worker(effects.app):
+        parent = await bench.start(
+            uses(("look", {})), uses((tool_name, {"to": "a"})), says("Well.")
+        )
+        await waiting(parent)
+        await parent.handle.signal("cancel")
+        await parent.ended()
+        await lose(bench, parent)
+        before = await cli("audit", parent.name, "--verify", "--json")
+        result = await (await fork(cli, parent)).ended()
+        told = told_last(parent)
+        bench.api.scripts[parent.name] = bench.script(uses(("look", {})), says("Done."))
+        assert (await (await fork(cli, parent, "--step", "1")).ended()).text == "Done."
+        after = await cli("audit", parent.name, "--verify", "--json")
+    assert ("Not run: the run that asked for it" in told, "UNKNOWN" in told) == (True, False)
+    assert (result.in_doubt, effects.done) == ((), [])
+    assert [row["outcome"] for row in after.json["effects"]] == ["not run"]
+    assert after.json["differences"] == before.json["differences"]
+
+
+@pytest.mark.parametrize("hidden", ["nothing", "by retention", "by a reset"])
+async def test_only_a_history_that_hides_nothing_proves_it(
+    bench: Bench, cli: Cli, effects: Effects, monkeypatch: pytest.MonkeyPatch, hidden: str
+) -> None:
+    """All workflow runs of the chain are read; what one of them hides may have run the call."""
+    bench.history_events = 12
+    async with bench.worker(effects.app):
+        run = await bench.start(uses(("look", {})), uses(("pay", {"to": "a"})), says())
+        await waiting(run)
+        if hidden == "by a reset":
+            await waiting(await run.reset_to_task(0))
+        parent = found(bench, run.name)
+        assert len(await parent.chain()) > 1
+        await parent.handle.signal("cancel")
+        await parent.ended()
+        await lose(bench, run)
+        if hidden == "by retention":
+            monkeypatch.setattr(never_started, "chain_before", forgotten)
+        result = await (await fork(cli, parent)).ended()
+    assert result.in_doubt == (() if hidden == "nothing" else ("2.1",))
+
+
+async def forgotten(client: Client, newest: RunKey) -> Chain:
+    """Answer as where Temporal no longer keeps the run before the newest."""
+    before = await chain_before(client, newest)
+    return Chain(forgotten=before.earlier[-1].run_id)
 
 
 async def test_a_truth_that_only_the_ledger_has_is_told(

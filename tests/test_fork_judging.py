@@ -95,6 +95,23 @@ def test_history_outranks_the_ledger_and_a_late_truth_a_doubt() -> None:
     assert fate(asked, {"2.1": doubt}, None).why == "owner_lost"
 
 
+@pytest.mark.parametrize(
+    ("seen", "end"),
+    [
+        (None, "not run"),
+        (view(""), "not run"),
+        (view("another", _2_1=record(lease_ends_ms=NOW_MS + 1)), "under way"),
+        (view("another", _2_1=record(st="doubt", why="owner_lost")), "in doubt"),
+    ],
+)
+def test_history_alone_proves_that_a_call_was_never_begun(
+    seen: LedgerView | None, end: str
+) -> None:
+    """What is recorded outranks it all the same: a record cannot come from nothing."""
+    asked = StepCall(call("2.1"), WITNESS, never_started=True)
+    assert fate(asked, {}, seen).end == end
+
+
 DENIED = "A person denied this call. Too much."
 UNKNOWN = outcome_unknown("owner_lost")
 

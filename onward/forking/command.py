@@ -14,6 +14,7 @@ from onward.forking.aftermath import Effect, aftermath, told_to_people
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView, fate
 from onward.forking.looking import look
+from onward.forking.never_started import with_proof
 from onward.messages import Fork, LimitOverrides, RunRequest
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
@@ -79,6 +80,8 @@ def _message(typed: str | None) -> str:
 async def _check(session: Session, run: Run, options: ForkOptions) -> list[Effect]:
     """Refuse what cannot be forked, and what was done since unless it is accepted; return that."""
     cut_off = cut(await retell(session.client, run), run.id, options.step)
+    async with rpc_errors(run.id):
+        cut_off = await with_proof(session.client, run.key, cut_off)
     _refuse_unfinished(run, cut_off)
     seen = await _look(session, run)
     _refuse_held(run, cut_off, seen)

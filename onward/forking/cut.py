@@ -19,6 +19,8 @@ class StepCall:
     """That of its reply, whatever was refilled since (ledger.md, 1.3): it is claimed under this."""
     told: Block | None = None
     """The `tool_result` that was sent for it; None: none was yet, its step is not answered."""
+    never_started: bool = False
+    """History proves that no attempt at it was ever begun, and none will be."""
 
     @property
     def is_open(self) -> bool:
@@ -32,6 +34,8 @@ class Cut:
 
     retelling: Retelling
     copied: tuple[Step, ...]
+    never_started: frozenset[str] = frozenset()
+    """Calls that history proves were never begun; see `never_started.py`."""
 
     @property
     def last(self) -> Step:
@@ -50,21 +54,31 @@ class Cut:
 
     def calls(self) -> Iterator[StepCall]:
         """Go through the calls of the last copied step."""
-        yield from _calls(self.last)
+        yield from self._calls(self.last)
 
     def later_effects(self) -> Iterator[StepCall]:
         """Go through the calls after it that had an effect, if they ran."""
-        yield from _effects(self.retelling.steps[len(self.copied) :])
+        yield from self._effects(self.retelling.steps[len(self.copied) :])
 
     def effects(self) -> Iterator[StepCall]:
         """Go through all calls of the conversation that had an effect, if they ran."""
-        yield from _effects(self.retelling.steps)
+        yield from self._effects(self.retelling.steps)
 
     def open_effects(self) -> Iterator[StepCall]:
         """Go through those that an attempt may still begin to act on."""
         for asked in self.effects():
             if asked.is_open and self.retelling.result(asked.call.call) is None:
                 yield asked
+
+    def _effects(self, steps: Iterable[Step]) -> Iterator[StepCall]:
+        for step in steps:
+            yield from (asked for asked in self._calls(step) if asked.call.effect != "read")
+
+    def _calls(self, step: Step) -> Iterator[StepCall]:
+        told = chain(step.answers or (), repeat(None))
+        for call, block in zip(step.reply.calls, told, strict=False):
+            never = call.call in self.never_started
+            yield StepCall(call, step.reply.witness, block, never_started=never)
 
 
 def cut(retelling: Retelling, run_id: str, number: int | None) -> Cut:
@@ -80,14 +94,3 @@ def cut(retelling: Retelling, run_id: str, number: int | None) -> Cut:
         )
     copied = (s for s in retelling.steps if number is None or s.number <= number)
     return Cut(retelling, tuple(copied))
-
-
-def _effects(steps: Iterable[Step]) -> Iterator[StepCall]:
-    for step in steps:
-        yield from (asked for asked in _calls(step) if asked.call.effect != "read")
-
-
-def _calls(step: Step) -> Iterator[StepCall]:
-    told = chain(step.answers or (), repeat(None))
-    for call, block in zip(step.reply.calls, told, strict=False):
-        yield StepCall(call, step.reply.witness, block)

@@ -11,8 +11,8 @@ from onward.retelling.steps import Block
 from onward.wording import says_unknown
 
 End = Literal["done", "failed", "in doubt", "not run", "under way"]
-"""`not run`: Claude was told so, or a ledger that lost nothing proves it. `under way`: an attempt
-holds a lease."""
+"""`not run`: Claude was told so, or history or a ledger that lost nothing proves it. `under way`:
+an attempt holds a lease."""
 
 _HELD = "it is under way"
 _OPEN_ENDS: dict[str, str] = {"claimed": "owner_lost", "open": "its last attempt had no answer"}
@@ -89,6 +89,8 @@ def _absent(asked: StepCall, end: Restored | None, seen: LedgerView | None) -> F
     call = asked.call
     if end:
         return Fate(call, "in doubt", why=end.why)
+    if asked.never_started:
+        return Fate(call, "not run")
     if seen is None:
         return Fate(call, "in doubt", why="Redis cannot be asked")
     # Absent means never sent only in the very dataset that its claim would have been written to.
