@@ -22,7 +22,7 @@ from onward.client import look, rpc_errors
 from onward.errors import HistoryGap, NoSuchRun
 from onward.forking.aftermath import aftermath, told_to_claude
 from onward.forking.business import business_keys
-from onward.forking.copying import answers, copied_records
+from onward.forking.copying import answers, copied_records, doubts
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView
 from onward.forking.never_started import with_proof
@@ -90,9 +90,10 @@ class _Copy:
         self.services.app.agent(self.given.request.agent)  # before anything is settled or written
         cut_off = await self._cut()
         seen = await self._settled(cut_off)
-        found = answers(cut_off, seen)
+        found, in_doubt = answers(cut_off, seen), doubts(cut_off, seen)
         keys = business_keys(cut_off, seen, self.parent.workflow_id)
-        opening, reference = await self._write(cut_off, copied_records(cut_off, found, keys))
+        copied = copied_records(cut_off, found, in_doubt, keys)
+        opening, reference = await self._write(cut_off, copied)
         reply = cut_off.last.reply
         return Carried(
             segments=(reference,),
@@ -102,7 +103,7 @@ class _Copy:
             additions=(*found.additions, *self._said(cut_off, seen)),
             steps=cut_off.last.number,
             text=last_text(reply.message),
-            in_doubt=tuple(found.in_doubt),
+            in_doubt=tuple(in_doubt),
             context=cut_off.copied[-1].reply.context,
         )
 

@@ -281,6 +281,25 @@ async def test_an_attempt_that_dies_in_the_middle_changes_nothing(
     assert (len(died), died[0]) == (2, died[1])
 
 
+async def test_a_fork_of_a_fork_keeps_what_is_in_doubt(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """With the reason, though its ledger never saw the call; and the outcome says so each time."""
+    async with bench.worker(effects.app):
+        parent, reply = await parted(bench, "once")
+        assert await claimed(bench, parent, reply, 1) == "claimed"
+        forked = await fork(cli, parent)
+        assert (await forked.ended()).in_doubt == ("1.2",)
+        told = told_last(parent)
+        again = await fork(cli, forked, "--step", "1")
+        assert ((await again.ended()).in_doubt, told_last(parent)) == (("1.2",), told)
+        steps = uses(("look", {}), ("once", {"to": "a"})), says("Going on."), says("Still.")
+        bench.api.scripts[parent.name] = bench.script(*steps)
+        last = await (await fork(cli, again, "--message", "On.")).ended()
+    assert "its worker went away" in told
+    assert (last.text, last.in_doubt, effects.done) == ("Still.", ("1.2",), [])
+
+
 # ---- what Claude was told
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from onward.forking.aftermath import Effect, aftermath, told_to_claude, told_to_people
 from onward.forking.business import business_keys
+from onward.forking.copying import answers, copied_records, doubts
 from onward.forking.cut import Cut, StepCall
 from onward.forking.fates import LedgerView, fate
 from onward.messages import (
@@ -226,6 +227,37 @@ def test_claude_is_not_told_without_end() -> None:
         "- 70 more after these, not listed here: ask the person.",
     ]
     assert "not listed" not in told_to_claude(effects[:30])
+
+
+# ---- what the new run's records say, to those who fork it again
+
+
+@pytest.mark.parametrize("seen", [view("of the fork"), view(""), None])
+@pytest.mark.parametrize(
+    ("first", "end", "words"),
+    [
+        (view(_1_1=record(st="doubt", why="result_lost")), "in doubt", "result_lost"),
+        (view(_1_1=record(lease_ends_ms=NOW_MS + 1)), "in doubt", "it is under way"),
+        (view(_1_1=record(st="open")), "failed", "Not run"),
+        (view(_1_1=record(st="done", result=DONE)), "done", "sent"),
+    ],
+)
+def test_a_fork_that_said_nothing_yet_can_be_forked(
+    first: LedgerView, end: str, words: str, seen: LedgerView | None
+) -> None:
+    """Its ledger never saw the calls of the copied steps: what it copied must tell their ends."""
+    cut = cut_after_one(step(1))
+    ends = copied_records(cut, answers(cut, first), doubts(cut, first), {}).ends
+    found = fate(StepCall(call("1.1"), WITNESS), ends, seen)
+    assert (found.end, words in (found.why or str(found.result))) == (end, True)
+
+
+def test_what_a_person_denied_stays_so_in_a_fork_of_the_fork() -> None:
+    """The words are copied as the call's end, where the new run had no reply to them yet."""
+    cut = cut_after_one(step(1, DENIED), step(2))
+    ends = copied_records(cut, answers(cut, view()), doubts(cut, view()), {}).ends
+    found = fate(StepCall(call("1.1"), WITNESS), ends, None)
+    assert found.result == CallResult(status="failed", content=json.dumps(DENIED))
 
 
 # ---- business keys

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Any
 
+from onward import json_text
 from onward.forking.cut import Cut
 from onward.forking.fates import Fate, LedgerView, fate
-from onward.messages import Addition, PreparedCall, ResultOf, ResultWritten
+from onward.messages import Addition, CallResult, PreparedCall, ResultOf, ResultWritten
 from onward.records import Restored
 from onward.retelling.steps import Block
 from onward.run_records import RunRecords
@@ -27,8 +28,7 @@ class Answers:
 
     additions: list[Addition] = field(default_factory=list[Addition])
     records: dict[str, Restored] = field(default_factory=dict[str, Restored])
-    """Results that the additions refer to."""
-    in_doubt: list[str] = field(default_factory=list[str])
+    """How they ended, unless in doubt; the additions refer to results there."""
 
 
 def answers(cut: Cut, seen: LedgerView | None) -> Answers:
@@ -37,22 +37,46 @@ def answers(cut: Cut, seen: LedgerView | None) -> Answers:
     fates = [fate(asked, cut.retelling.records, seen) for asked in cut.calls()]
     told = chain(step.answers or (), repeat(None))
     for use, became, block in zip(step.tool_uses, chain(fates, repeat(None)), told, strict=False):
-        found.additions.append(_addition(use, became, block))
-        if became and became.record:
-            found.records[became.call.call] = became.record
-        elif became and became.in_doubt and _may_act(became.call):
-            found.in_doubt.append(became.call.call)
+        addition = _addition(use, became, block)
+        found.additions.append(addition)
+        if became and (record := _record(became, addition)):
+            found.records[became.call.call] = record
     return found
 
 
-def copied_records(cut: Cut, found: Answers, keys: Mapping[str, Restored]) -> RunRecords:
+def doubts(cut: Cut, seen: LedgerView | None) -> dict[str, Restored]:
+    """Return the copied calls of which nobody knows whether they happened, each with its why."""
+    fates = (fate(asked, cut.retelling.records, seen) for asked in cut.copied_effects())
+    return {each.call.call: _doubt(each) for each in fates if each.in_doubt}
+
+
+def copied_records(
+    cut: Cut, found: Answers, in_doubt: Mapping[str, Restored], keys: Mapping[str, Restored]
+) -> RunRecords:
     """Return the records of the copied steps and calls, and of the business `keys`."""
     ends, of_run = dict[str, Restored](), cut.retelling.records
     for step in cut.copied:
         names = (step.id, *(call.call for call in step.reply.calls))
         ends |= {name: of_run[name] for name in names if name in of_run}
     turns = {step.id: step.turn.model_dump_json() for step in cut.copied}
-    return RunRecords({**ends, **keys, **found.records}, turns)
+    return RunRecords({**ends, **keys, **found.records, **in_doubt}, turns)
+
+
+def _record(became: Fate, told: Addition) -> Restored | None:
+    """Return how a call ended, unless it is in doubt; of one that never ran, what is told of it."""
+    if became.record is not None:
+        return became.record
+    call = became.call
+    if became.in_doubt or call.refusal is not None or not isinstance(told, ResultWritten):
+        return None
+    # To a fork of the new run it would look lost: that one's ledger never saw this call.
+    never = CallResult(status="failed", content=json_text.dumps(told.text), is_error=told.is_error)
+    return Restored(st="failed", fp=call.fingerprint, cls=call.effect, result=never.record())
+
+
+def _doubt(became: Fate) -> Restored:
+    call = became.call
+    return Restored(st="doubt", fp=call.fingerprint, cls=call.effect, why=became.why)
 
 
 def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -> Addition:

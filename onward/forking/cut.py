@@ -60,6 +60,10 @@ class Cut:
         """Go through the calls after it that had an effect, if they ran."""
         yield from self._effects(self.retelling.steps[len(self.copied) :])
 
+    def copied_effects(self) -> Iterator[StepCall]:
+        """Go through the copied calls that had an effect, if they ran."""
+        yield from self._effects(self.copied)
+
     def effects(self) -> Iterator[StepCall]:
         """Go through all calls of the conversation that had an effect, if they ran."""
         yield from self._effects(self.retelling.steps)
