@@ -11,7 +11,7 @@ import pytest
 from agent_runs import Bench, app_of, says, uses
 from test_field_conversation import results_in
 
-from activities import tools
+from activities import returned, tools
 from onward import NotSent, Rejected, ToolContext, tool
 from onward.messages import EffectClass
 
@@ -145,7 +145,7 @@ async def test_a_result_that_cannot_be_written_down_is_still_done(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A value whose own code hangs holds nothing up: the call is done, and Claude is told so."""
-    monkeypatch.setattr(tools, "_CONTENT_S", 0.3)
+    monkeypatch.setattr(returned, "_LONGEST_S", 0.3)
 
     class Hangs:
         def __repr__(self) -> str:

@@ -74,9 +74,11 @@ class RunHistory:
     def _note_end(self, activity: Activity, result: dict[str, Any]) -> None:
         if activity.call:
             self._answered[activity.step] += 1
-        elif activity.type == CALL_CLAUDE and "calls" in result:
-            self._asked[activity.step] = len(result["calls"])
-            self.cost_usd += Decimal(str(result["spend"]["cost_usd"]))
+        elif activity.type == CALL_CLAUDE and "message" in result:
+            self._asked[activity.step] = len(result.get("calls", []))
+            # Reads are run with the reply that asks for them.
+            self._answered[activity.step] += sum(map(bool, result.get("results", [])))
+            self.cost_usd += Decimal(str(result.get("spend", {}).get("cost_usd", 0)))
             self.saying = _text(json.loads(result["message"])) or self.saying
 
 
