@@ -7,6 +7,7 @@ or Temporal runtime exists in it, and every worker is forked from it.
 import asyncio
 import multiprocessing
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,6 +62,16 @@ class WarmWorker(WorkerProcess):
             process.start()
         name = f"{main.__module__}.{main.__qualname__} (forked)"
         return cls(cast("Any", _Forked(process)), [name, *map(str, given)], log, log_start)
+
+
+def remove_fork_folder() -> None:
+    """Remove what the process that workers are forked from keeps on disk; none is forked then.
+
+    For a command that ends without Python's own clean-up. That process removes it too, but whoever
+    watches over this one's children may be faster and kill it.
+    """
+    if folder := os.environ.get(FORK_FOLDER_ENV):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Forked:
