@@ -2,59 +2,28 @@
 
 import asyncio
 import json
-import os
-import signal
 import socket
 import sys
-import time
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import psutil
 import pytest
-from redis.asyncio import Redis
-from temporalio import workflow
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client, WorkflowHistory
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from onward.errors import UsageError
 from onward.local_services import (
-    LocalAddresses,
     RedisServer,
     TemporalServer,
     read_local,
     redis_server,
-    remove_local,
     temporal_server,
-    write_local,
 )
 from onward.local_services.data_dir import held_folder
-from onward.local_services.temporal import RETENTION, SEARCH_ATTRIBUTES
-from onward.testing import (
-    ManagedProcess,
-    ProcessFailed,
-    WorkerProcess,
-    clean_env,
-    wait_until,
-)
+from onward.testing import ManagedProcess, ProcessFailed, WorkerProcess, clean_env, wait_until
 
 
 def listening(pid: int) -> set[tuple[str, int]]:
     connections = psutil.Process(pid).net_connections(kind="inet")
     return {(c.laddr.ip, c.laddr.port) for c in connections if c.status == psutil.CONN_LISTEN}
-
-
-async def redis_do(server: RedisServer, *command: str) -> object:
-    client: Any = Redis.from_url(server.url, decode_responses=True)  # pyright: ignore[reportUnknownMemberType]
-    async with client:
-        return await client.execute_command(*command)
-
-
-# ---- both
 
 
 async def test_servers_listen_on_loopback_only(
@@ -207,211 +176,3 @@ def taken_by(data_dir: Path) -> int | None:
             return None
     except UsageError as error:
         return int(str(error).split("in use by process ")[1].split()[0])
-
-
-# ---- the data folder
-
-
-async def test_a_folder_has_one_process_at_a_time(tmp_path: Path) -> None:
-    """Two servers on one file would destroy it: the second is refused and told who has it."""
-    async with redis_server(tmp_path):
-        with pytest.raises(UsageError, match=f"in use by process {os.getpid()} .*ONWARD_DATA_DIR"):
-            async with redis_server(tmp_path):
-                pass
-
-
-@pytest.mark.crash
-async def test_the_folder_is_ours_until_the_server_is_dead(tmp_path: Path) -> None:
-    """A server that outlives its killed starter still keeps the folder."""
-    code = (
-        "import subprocess, sys, time, pathlib\n"
-        "from onward.local_services.data_dir import held_folder\n"
-        "with held_folder(pathlib.Path(sys.argv[1]), 'redis') as folder:\n"
-        "    child = subprocess.Popen(['sleep', '600'], pass_fds=[folder.lock_fd])\n"
-        "    print('child', child.pid, flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    argv = [sys.executable, "-c", code, str(tmp_path)]
-    starter = await ManagedProcess.spawn(argv, log=tmp_path / "log", env=clean_env())
-    await starter.logged("\n", 30)
-    child = int(starter.output().split()[1])
-    await starter.kill()
-    try:
-        with (
-            pytest.raises(UsageError, match=f"process {starter.pid} "),
-            held_folder(tmp_path, "redis"),
-        ):
-            pass
-    finally:
-        os.kill(child, signal.SIGKILL)
-    await wait_until(lambda: not psutil.pid_exists(child) or _is_zombie(child), 5)
-    with held_folder(tmp_path, "redis"):
-        pass
-
-
-def _is_zombie(pid: int) -> bool:
-    return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """A wrong ONWARD_DATA_DIR is one clear error."""
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(UsageError, match=r"file/redis' cannot be written.*ONWARD_DATA_DIR"),
-        held_folder(tmp_path / "file", "redis"),
-    ):
-        pass
-
-
-# ---- local.json
-
-
-def addresses(**other: float) -> LocalAddresses:
-    return LocalAddresses.model_validate(
-        {"temporal_address": "127.0.0.1:1", "namespace": "default", "redis_url": "redis://x"}
-        | other
-    )
-
-
-def test_addresses_are_read_while_their_process_lives(tmp_path: Path) -> None:
-    """`starter.py` finds the servers of a running `worker.py --local`."""
-    write_local(tmp_path, addresses())
-    assert read_local(tmp_path) == addresses()
-    remove_local(tmp_path)
-    assert read_local(tmp_path) is None
-
-
-def test_addresses_of_a_dead_process_are_not_used(tmp_path: Path) -> None:
-    """Nor is another process that got the same id taken for it."""
-    write_local(tmp_path, addresses(started_at=time.time() - 5_000))
-    assert read_local(tmp_path) is None
-    write_local(tmp_path, addresses(pid=2**22 + 1))
-    assert read_local(tmp_path) is None
-
-
-def test_a_torn_address_file_is_no_address(tmp_path: Path) -> None:
-    """Rubbish in `local.json` is as good as none."""
-    (tmp_path / "local.json").write_text('{"pid": 1')
-    assert read_local(tmp_path) is None
-
-
-# ---- Redis
-
-
-async def test_redis_keeps_what_the_ledger_needs(redis_local: RedisServer) -> None:
-    """The settings that make the ledger `strict`."""
-    wanted = {
-        "appendonly": "yes",
-        "appendfsync": "always",
-        "no-appendfsync-on-rewrite": "no",
-        "maxmemory-policy": "noeviction",
-        "save": "",
-    }
-    found = await redis_do(redis_local, "CONFIG", "GET", *wanted)
-    assert found == wanted
-
-
-@pytest.mark.crash
-async def test_redis_keeps_every_acknowledged_write_over_a_kill() -> None:
-    """SIGKILL and restart: same port, nothing that was acknowledged is lost."""
-    async with redis_server(None) as server:
-        for n in range(50):
-            await redis_do(server, "SET", f"k{n}", str(n))
-        url = server.url
-        await server.restart()
-        assert server.url == url
-        assert await redis_do(server, "DBSIZE") == 50
-
-
-# ---- Temporal
-
-
-@workflow.defn(name="local_services_nap")
-class Nap:
-    """Sleeps three times for a moment, or until told to go on."""
-
-    def __init__(self) -> None:
-        self.woken = False
-
-    @workflow.run
-    async def run(self, wait: bool) -> str:
-        if wait:
-            await workflow.wait_condition(lambda: self.woken)
-            return "woken"
-        for _ in range(3):
-            await workflow.sleep(0.05)
-        return "slept"
-
-    @workflow.signal
-    def wake(self) -> None:
-        self.woken = True
-
-
-def nap_worker(client: Client, queue: str) -> Worker:
-    return Worker(
-        client, task_queue=queue, workflows=[Nap], workflow_runner=UnsandboxedWorkflowRunner()
-    )
-
-
-async def test_temporal_timers_are_not_rounded_up_to_a_second(temporal: TemporalServer) -> None:
-    """Without the speed flags each of three naps takes a second, and so does each retry."""
-    client = await Client.connect(temporal.address)
-    queue = f"q-{uuid4()}"
-    async with nap_worker(client, queue):
-        handle = await client.start_workflow(Nap.run, False, id=queue, task_queue=queue)
-        await handle.result()
-    history = await handle.fetch_history()
-    started = times(history, EventType.EVENT_TYPE_TIMER_STARTED)
-    fired = times(history, EventType.EVENT_TYPE_TIMER_FIRED)
-    # The shortest, by the server's clock: a busy machine lengthens some, the flag's lack all.
-    assert min(end - start for start, end in zip(started, fired, strict=True)) < 0.6
-
-
-def times(history: WorkflowHistory, kind: EventType.ValueType) -> list[float]:
-    found = [event.event_time for event in history.events if event.event_type == kind]
-    return [time.ToDatetime().timestamp() for time in found]
-
-
-@pytest.mark.crash
-async def test_temporal_runs_survive_a_kill(tmp_path: Path) -> None:
-    """SIGKILL and restart of the server: an open run goes on, on the same address."""
-    queue = f"q-{uuid4()}"
-    async with temporal_server(tmp_path, ui=False) as server:
-        client = await Client.connect(server.address)
-        handle = await client.start_workflow(Nap.run, True, id=queue, task_queue=queue)
-        await server.restart()
-        async with nap_worker(client, queue):
-            await handle.signal(Nap.wake)
-            assert await handle.result() == "woken"
-
-
-async def test_temporal_namespace_is_ready(temporal: TemporalServer) -> None:
-    """Retention is what we say it is, and the search attributes are there before any workflow."""
-    client = await Client.connect(temporal.address, namespace=temporal.namespace)
-    found = await client.workflow_service.describe_namespace(
-        DescribeNamespaceRequest(namespace=temporal.namespace), timeout=timedelta(seconds=5)
-    )
-    assert found.config.workflow_execution_retention_ttl.ToTimedelta() == RETENTION
-    assert set(SEARCH_ATTRIBUTES) <= set(found.config.custom_search_attribute_aliases.values())
-
-
-async def test_temporal_shows_its_ui_where_it_says(tmp_path: Path) -> None:
-    """The UI link is a page."""
-    async with temporal_server(tmp_path) as server:
-        assert server.ui_url is not None
-        host, port = server.ui_url.removeprefix("http://").split(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
-        assert b" 200 " in await reader.readline()
-        writer.close()
-
-
-@pytest.mark.crash
-async def test_a_paused_server_goes_on(redis_local: RedisServer) -> None:
-    """Tests can let a server stand still; what was sent meanwhile is answered afterwards."""
-    redis_local.pause()
-    asked = asyncio.ensure_future(redis_do(redis_local, "PING"))
-    done, _ = await asyncio.wait([asked], timeout=0.2)
-    redis_local.resume()
-    assert not done
-    assert await asked is True

@@ -1,11 +1,9 @@
-"""Whatever a tool returns or raises, Claude gets a well-formed, bounded, stable result."""
+"""Whatever a tool returns, Claude gets a well-formed, bounded, stable result."""
 
-import base64
 import dataclasses
 import datetime as dt
 import enum
 import json
-import re
 import subprocess
 import sys
 import uuid
@@ -15,26 +13,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import httpx2
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tool_contents import inner, text, well_formed
 
-from onward import NotSent, Rejected
-from onward.tools import error_content, show, to_content
-from onward.tools.results import (
-    MAX_BLOCKS,
-    MAX_ERROR_BYTES,
-    MAX_IMAGES_BYTES,
-    MAX_TEXT_BYTES,
-    MAX_WHOLE_BYTES,
-    bound,
-    renamed,
-)
-
-PNG = base64.b64encode(b"\x89PNG" + bytes(20)).decode()
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+from onward.tools import to_content
+from onward.tools.results import MAX_TEXT_BYTES, bound
 
 
 class Money(pydantic.BaseModel):
@@ -75,45 +61,11 @@ class Pair(NamedTuple):
     right: Color
 
 
-def text(value: object) -> str:
-    """Return the content's text, where it must be text."""
-    content = json.loads(to_content(value))
-    assert isinstance(content, str)
-    return content
-
-
-def inner(value: object) -> Any:
-    """Return the JSON value in the content's text."""
-    return json.loads(text(value))
-
-
-def well_formed(content: str) -> None:
-    """Assert what the API and every encoder on the way ask of a tool result's content."""
-    value = json.loads(content, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    content.encode()
-    assert "\\u0000" not in content
-    assert "\\ud8" not in content
-    if isinstance(value, str):
-        assert value.strip()
-        return
-    assert value
-    for block in value:
-        assert block["type"] in {"text", "image"}
-        assert block["type"] == "image" or block["text"].strip()
-
-
 @pytest.mark.field("A07")
 @pytest.mark.parametrize("value", [None, "", [], b"", "  \n", [{"type": "text", "text": ""}]])
 def test_nothing_becomes_a_placeholder(value: object) -> None:
     """The API refuses an empty result, after the effect has happened."""
     assert text(value).startswith("(The tool returned ")
-
-
-@pytest.mark.field("A07")
-@pytest.mark.parametrize("error", [ValueError(), ValueError(""), ValueError("  "), KeyError()])
-def test_error_without_a_message_is_told_by_its_type(error: Exception) -> None:
-    """An error result is never empty."""
-    assert json.loads(error_content(error)) == f"{type(error).__name__} (no message)"
 
 
 @pytest.mark.parametrize("value", ["plain", "ünïcode 🎉", '{"a": 1}', "line\nline\t\x1b[0m", " x "])
@@ -275,51 +227,6 @@ def test_any_large_value_is_bounded(value: object) -> None:
     assert "left out" in content or "binary data" in content
 
 
-def test_blocks_of_the_api_pass_through() -> None:
-    """A tool may show Claude images, and text beside them."""
-    blocks = [{"type": "text", "text": "look:"}, IMAGE]
-    assert json.loads(to_content(blocks)) == blocks
-    url = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
-    assert json.loads(to_content([url])) == [url]
-
-
-def test_cache_control_of_a_block_is_dropped() -> None:
-    """Onward alone sets cache breakpoints: the API allows four in a request."""
-    block = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
-    assert json.loads(to_content([block])) == [{"type": "text", "text": "a"}]
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        {"type": "hologram", "data": "x"},
-        {"type": "text", "text": 5},
-        {"type": "text", "text": "a", "extra": 1},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/bmp", "data": PNG}},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!"}},
-        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}},
-        {"type": "tool_use", "id": "x", "name": "y", "input": {}},
-        {"type": None},
-    ],
-)
-def test_block_that_the_api_would_refuse_becomes_text(block: dict[str, Any]) -> None:
-    """One block that Claude's API does not take would fail the request and all after it."""
-    assert inner([block]) == [block]
-    beside = json.loads(to_content([IMAGE, block]))
-    assert beside[0] == IMAGE
-    assert beside[1]["type"] == "text"
-    assert json.loads(beside[1]["text"]) == block
-
-
-def test_too_large_image_becomes_a_note() -> None:
-    """An image that history cannot hold is named with its size."""
-    data = base64.b64encode(bytes(MAX_IMAGES_BYTES)).decode()
-    source = {"type": "base64", "media_type": "image/png", "data": data}
-    blocks = json.loads(to_content([{"type": "image", "source": source}, IMAGE]))
-    assert blocks[0]["text"].startswith(f"[image/png of {len(data)} bytes in base64 left out")
-    assert blocks[1] == IMAGE
-
-
 _scalars = (
     st.none()
     | st.booleans()
@@ -355,13 +262,6 @@ def test_every_value_gives_well_formed_content(value: object) -> None:
     assert len(content.encode()) < 8 * MAX_TEXT_BYTES
 
 
-@given(st.text(st.characters(exclude_categories=[])))
-def test_every_message_gives_a_well_formed_error(message: str) -> None:
-    """Error text of any kind reaches Claude."""
-    for error in (ValueError(message), Rejected(message), NotSent(message)):
-        well_formed(error_content(error))
-
-
 @given(st.text(min_size=1), st.integers(min_value=100, max_value=300))
 def test_bound_keeps_its_promise(value: str, limit: int) -> None:
     """The bound counts UTF-8 bytes, and a text within it is left alone."""
@@ -388,134 +288,3 @@ def test_sets_have_the_same_text_in_every_process() -> None:
         for seed in (1, 2, 3)
     }
     assert len(outputs) == 1
-
-
-def test_rejection_is_told_in_the_author_s_words() -> None:
-    """`Rejected("why")` reads as why, with no Python in it."""
-    assert json.loads(error_content(Rejected("Order A1 is closed."))) == "Order A1 is closed."
-    assert json.loads(error_content(Rejected())) == "Rejected (no reason given)"
-    assert json.loads(error_content(ValueError("bad"))) == "ValueError: bad"
-
-
-def test_error_is_bounded_and_keeps_its_notes() -> None:
-    """A novel in an exception does not fill the conversation."""
-    error = ValueError("x" * 1_000_000)
-    error.add_note("while paying")
-    content = error_content(error)
-    assert len(content) <= MAX_ERROR_BYTES + 100
-    assert "while paying" in content
-
-
-def test_group_of_errors_names_each() -> None:
-    """An ExceptionGroup of a TaskGroup says what failed inside."""
-    content = error_content(ExceptionGroup("both", [ValueError("a"), KeyError("b")]))
-    assert "ValueError: a" in content
-    assert "KeyError: 'b'" in content
-
-
-def test_http_refusal_says_what_the_server_said() -> None:
-    """The reason for a 422 is in the body; Claude needs it to do better."""
-    reply = httpx2.Response(
-        422, text="amount exceeds what was paid", request=httpx2.Request("POST", "http://x/")
-    )
-    with pytest.raises(httpx2.HTTPStatusError) as caught:
-        reply.raise_for_status()
-    assert "amount exceeds what was paid" in error_content(caught.value)
-
-
-def test_error_whose_message_fails_is_survived() -> None:
-    """Even an exception that cannot be printed is told."""
-
-    class Mute(Exception):
-        def __str__(self) -> str:
-            raise SystemExit
-
-    assert "Mute" in error_content(Mute())
-
-
-def test_tool_error_of_the_sdk_keeps_its_blocks() -> None:
-    """`anthropic`'s ToolError may hold an image."""
-    from anthropic.lib.tools import ToolError  # noqa: PLC0415  (costs a second)
-
-    blocks: Any = [{"type": "text", "text": "see"}, IMAGE]
-    assert json.loads(error_content(ToolError(blocks))) == blocks
-    assert json.loads(error_content(ToolError("why"))) == "why"
-
-
-# ---- more than Claude is shown
-
-
-def head_of(content: str, call: str) -> tuple[str, int]:
-    """Return what a content shows before its note, and the offset that the note gives."""
-    head, found = content.split("\n[", 1)
-    way = re.search(
-        rf'left out here; read_result\(call="{call}", offset=(\d+)\) shows them\]', found
-    )
-    assert way, found[:200]
-    return head, int(way[1])
-
-
-@pytest.mark.parametrize("value", ["ä€😀" * 100_000, b"ab" * 100_000, list(range(100_000))])
-def test_what_is_left_out_can_be_read_from_where_it_begins(value: object) -> None:
-    """The note's offset counts bytes of the whole text, and what is shown before it ends there."""
-    shown = show(value, "12.1")
-    content = json.loads(shown.content)
-    head, offset = head_of(content, "12.1")
-    assert shown.whole.encode()[:offset].decode() == head
-    assert shown.whole.endswith(content[-1000:])
-    assert len(content.encode()) <= MAX_TEXT_BYTES
-
-
-def test_the_whole_of_a_structure_is_its_json() -> None:
-    """Reading on, Claude gets every row, not an excerpt of them."""
-    rows = [{"id": number, "name": f"row {number}"} for number in range(50_000)]
-    assert json.loads(show(rows, "1.1").whole) == rows
-
-
-def test_blocks_are_shown_in_order_up_to_where_the_rest_begins() -> None:
-    """Images stay beside their text, and the texts of all blocks can be read on as one."""
-    texts = [f"{number} " + "é" * 10_000 for number in range(200)]
-    blocks: list[Any] = [IMAGE, *({"type": "text", "text": text} for text in texts), IMAGE]
-    shown = show(blocks, "1.r1.2")
-    made = json.loads(shown.content)
-    assert made[:2] == [IMAGE, {"type": "text", "text": texts[0]}]
-    _, offset = head_of(f"\n{made[-1]['text']}", "1.r1.2")
-    said = "\n".join(block["text"] for block in made[1:-1])
-    assert shown.whole.encode()[:offset].decode() == said
-    assert shown.whole.startswith("\n".join(texts))
-
-
-def test_many_short_blocks_are_cut_between_two() -> None:
-    """The API takes a bounded number of blocks; what is after them can be read."""
-    shown = show([{"type": "text", "text": str(number)} for number in range(5_000)], "1.1")
-    made = json.loads(shown.content)
-    _, offset = head_of(f"\n{made[-1]['text']}", "1.1")
-    assert [block["text"] for block in made[:-1]] == [str(number) for number in range(MAX_BLOCKS)]
-    assert shown.whole[offset:].split("\n") == [str(n) for n in range(MAX_BLOCKS, 5_000)]
-
-
-def test_what_is_shown_whole_is_not_kept_twice() -> None:
-    """A result that fits has no rest, and an error or a person's note promises none."""
-    assert not show("x" * MAX_TEXT_BYTES, "1.1").whole
-    assert not show([{"type": "text", "text": "a"}, IMAGE], "1.1").whole
-    assert "read_result" not in to_content("x" * 100_000)
-    assert "read_result" not in error_content(ValueError("x" * 100_000))
-
-
-@pytest.mark.parametrize(
-    "value",
-    ["x" * 50_000_000, b"x" * 50_000_000, [{"type": "text", "text": "x" * 1_000_000}] * 50],
-    ids=["text", "bytes", "blocks"],
-)
-def test_a_whole_text_is_bounded_too(value: object) -> None:
-    """No result fills a worker's memory; where the middle of it is gone, that is said."""
-    whole = show(value, "1.1").whole
-    assert len(whole.encode()) <= MAX_WHOLE_BYTES
-    assert "left out" in whole
-    assert "read_result" not in whole
-
-
-def test_a_copied_result_names_the_call_that_has_its_rest_here() -> None:
-    """In another run the first call's id is that of another call, or of none."""
-    content = show("x" * 100_000, "3.1").content
-    assert renamed(content, "3.1", "1.2") == show("x" * 100_000, "1.2").content
