@@ -92,6 +92,8 @@ def main() -> NoReturn:
         sys.stderr.flush()
     except BrokenPipeError:
         code = BROKEN_PIPE
+    if warm := sys.modules.get("onward.testing.warm"):  # a crash test forks its workers
+        warm.remove_fork_folder()
     # Not sys.exit: the Temporal client's threads can crash the interpreter while it shuts down,
     # and a command that did its work would end with SIGABRT.
     os._exit(code)

@@ -65,9 +65,9 @@ class WarmWorker(WorkerProcess):
 
 
 def remove_fork_folder() -> None:
-    """Remove what the process that workers are forked from keeps on disk; none is forked then.
+    """Remove what the process that workers are forked from keeps on disk; none is forked after.
 
-    For a command that ends without Python's own clean-up. That process removes it too, but whoever
+    For a process that ends without Python's own clean-up. That process removes it too, but whoever
     watches over this one's children may be faster and kill it.
     """
     if folder := os.environ.get(FORK_FOLDER_ENV):

@@ -8,7 +8,6 @@ from onward.errors import UsageError
 from onward.failpoints import POINTS
 from onward.testing.crash_test.report import CrashReport
 from onward.testing.crash_test.testing import crash_test
-from onward.testing.warm import remove_fork_folder
 
 HELD, BROKEN = 0, 1
 
@@ -16,27 +15,20 @@ HELD, BROKEN = 0, 1
 async def crashtest(tool: str, given: str, probe: str, points: str, out: Output) -> int:
     """Test a tool; 0: its promise held, 1: it was broken. Raises UsageError."""
     chosen = [point.strip() for point in points.split(",")] if points else list(POINTS)
-    try:
-        report = await _tested(tool, given, probe, chosen, out)
-    finally:
-        remove_fork_folder()
+    with out.progress() as line:
+        line.now("starting servers, and one call without a fault", ())
+        report = await crash_test(
+            tool,
+            input=_input(given),
+            probe=probe,
+            points=chosen,
+            progress=lambda done, total: line.now(f"trial {done} of {total}", ()),
+        )
     if out.as_json:
         out.json(report.document())
     else:
         _show(report, out)
     return HELD if report.held else BROKEN
-
-
-async def _tested(tool: str, given: str, probe: str, points: list[str], out: Output) -> CrashReport:
-    with out.progress() as line:
-        line.now("starting servers, and one call without a fault", ())
-        return await crash_test(
-            tool,
-            input=_input(given),
-            probe=probe,
-            points=points,
-            progress=lambda done, total: line.now(f"trial {done} of {total}", ()),
-        )
 
 
 def _input(text: str) -> dict[str, Any]:
