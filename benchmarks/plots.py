@@ -51,7 +51,8 @@ def _time(axis: Any, title: str, cells: Found) -> None:
 def _history(axis: Any, title: str, cells: Found) -> None:
     grown = [cell for cell in cells if cell["history_bytes"]]
     if not grown:
-        return  # the bare client has none
+        axis.plot([], [])  # the bare client has none; the others keep their colours
+        return
     at = [cell["answered"] for cell in grown]
     megabytes = [cell["history_bytes"] / 1e6 for cell in grown]
     (line,) = axis.plot(at, megabytes, marker=".", label=title)
