@@ -21,7 +21,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "aims": lambda: aims.table(figures("peers"), figures("throughput")),
     "peers": lambda: peers.table(figures("peers")),
     "throughput": lambda: throughput.table(figures("throughput")),
-    "long-run": lambda: long_run.table([figures("long-run")]),
+    "long-run": lambda: long_run.table([figures("long-run"), figures("long-run-10000")]),
 }
 
 
