@@ -2,9 +2,9 @@
 
 import uuid
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, says, uses
@@ -16,11 +16,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from onward import history, tool
 from onward.errors import UsageError
 from onward.history import RunKey
-from onward.local_services import TemporalServer
 from onward.messages import RunRequest
 from onward.starting import Started, start
 from onward.testing import wait_until
 
+cli = forked.cli
 EVERY_STEP = 12
 """Events after which a run has done one step, and continues as new."""
 
@@ -35,24 +35,6 @@ async def refund(cents: int) -> str:
 async def look() -> str:
     """Look."""
     return "seen"
-
-
-@pytest.fixture
-def cli(  # noqa: PLR0917  (fixtures)
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    redis_url: str,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands on the test's servers and payload folder."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 async def chained(bench: Bench) -> Run:

@@ -43,11 +43,6 @@ class Cut:
         return next(step for step in reversed(self.copied) if not is_summary(step.id))
 
     @property
-    def at_end(self) -> bool:
-        """All of the conversation is copied."""
-        return len(self.copied) == len(self.retelling.steps)
-
-    @property
     def open_ended(self) -> bool:
         """Claude waits for results, or was paused: it need not be told anything else."""
         return bool(self.last.tool_uses) or self.last.reply.stop_reason == "pause_turn"
