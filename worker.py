@@ -74,6 +74,8 @@ cli = cyclopts.App(
     help=_HELP,
     help_format="markdown",
     version_flags=[],
+    # Without it the command ends in `sys.exit`, inside which the SDK's threads sometimes crash.
+    result_action="return_value",
     exit_on_error=False,
     print_error=False,
 )
