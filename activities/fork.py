@@ -41,7 +41,7 @@ from onward.messages import (
     RunRequest,
     Witness,
 )
-from onward.names import FORK, FORK_NOTICE, FORK_OWNER
+from onward.names import FORK, FORK_NOTICE, FORK_OWNER, RULES
 from onward.own_history import read_history
 from onward.records import Restored
 from onward.retelling.steps import retold
@@ -178,6 +178,9 @@ class _Copy:
                 "compacts": agent.compacts(model),
                 "reads_in_step": True,
                 "history_events": services.history_events,
+                "cache": agent.cache,
+                "waits_at_limit": agent.at_limit == "wait",
+                "rules": RULES,
             }
         )
 
@@ -196,9 +199,8 @@ def _model(was: Opening) -> str:
 def _limits(was: Opening, request: RunRequest, copied_steps: int) -> Limits:
     """Count from here: the other run's limits, or what was asked for instead."""
     own_steps = was.limits.max_steps - was.copied_steps
-    chosen = {"max_steps": own_steps} | request.limits.model_dump(exclude_none=True)
-    chosen["max_steps"] += copied_steps
-    return Limits.model_validate(was.limits.model_dump() | chosen)
+    chosen = request.limits.of(was.limits.model_copy(update={"max_steps": own_steps}))
+    return chosen.model_copy(update={"max_steps": chosen.max_steps + copied_steps})
 
 
 async def _view(ledger: Ledger) -> LedgerView:

@@ -15,13 +15,12 @@ from onward.messages import (
     Attempt,
     BeginInput,
     EndInput,
-    Limits,
     Opening,
     RunRequest,
     RunResult,
     Witness,
 )
-from onward.names import BEGIN, END
+from onward.names import BEGIN, END, RULES
 from onward.pricing import price_known, spend_of
 
 _TAKEOVER_S = 10.0
@@ -60,11 +59,10 @@ class LifecycleActivities:
                 "start it with --workspace DIR"
             )
         frozen = agent.definition(request.model)
-        chosen = request.limits.model_dump(exclude_none=True)
         return Opening(
             frozen=frozen,
             effects=agent.effects,
-            limits=Limits.model_validate(agent.limits.model_dump() | chosen),
+            limits=request.limits.of(agent.limits),
             witness=witness,
             head=transcript.beginning(frozen),
             takeover_s=self._services.takeover_s,
@@ -74,6 +72,10 @@ class LifecycleActivities:
             compacts=agent.compacts(request.model),
             reads_in_step=True,
             history_events=self._services.history_events,
+            betas=tuple(agent.betas),
+            cache=agent.cache,
+            waits_at_limit=agent.at_limit == "wait",
+            rules=RULES,
         )
 
     @activity.defn(name=END)

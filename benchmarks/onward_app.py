@@ -21,7 +21,13 @@ async def book(n: int, size: int) -> str:
 
 
 # Far beyond any benchmark: the run ends where Claude ends it.
-_ENDLESS = Limits(max_steps=10**6, max_cost_usd=Decimal(10**4), max_tokens=10**12, max_time_s=10**6)
+_ENDLESS = Limits(
+    max_steps=10**6,
+    max_cost_usd=Decimal(10**4),
+    max_tokens_total=10**12,
+    max_output_tokens=10**12,
+    max_wall_time=10**6,
+)
 
 app = App(
     Agent(

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_args
 
 from onward import json_text
 from onward.errors import AppError, UsageError
-from onward.messages import EffectClass, Limits
+from onward.messages import CachePolicy, EffectClass, Limits
 from onward.models import capacity
 from onward.names import READ_RESULT, RESERVED_ACTIVITIES
 from onward.tools.decorator import NAME, Tool
@@ -55,6 +55,12 @@ class Agent:
     nearly full. `compact`: Claude sums up the conversation, and goes on from that. `clear`: before
     it comes to that, the API leaves old tool results out of what Claude reads. `stop`: not at all.
     Where no room can be made, the run ends with outcome `context_exceeded`."""
+    cache: CachePolicy = "auto"
+    """How long the API keeps what every step sends again."""
+    at_limit: Literal["stop", "wait"] = "stop"
+    """`wait`: a run that meets a limit waits for a person who raises it."""
+    betas: Sequence[str] = ()
+    """Beta features that every request names in its header."""
     needs_workspace: bool = False
     """Its tools work in a folder: a run without one is refused at its beginning."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -18,7 +18,6 @@ from onward.client import Report, Run
 from onward.console import (
     Output,
     count,
-    exact_money,
     limits_line,
     progress_line,
     spend_facts,
@@ -317,8 +316,7 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
 
 async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
     if begun.opening is not None:
-        limit = exact_money(begun.opening.limits.max_cost_usd)
-        unknown = f"the price of this model is not known: the limit of {limit} cannot hold"
+        unknown = "the price of this model is not known: its tokens are counted, its cost is not"
         return [] if begun.opening.price_known else [unknown]
     if begun.ended is not None:
         return []

@@ -197,11 +197,16 @@ def exact_money(amount: Decimal) -> str:
 
 def limits_line(limits: Limits) -> str:
     """Say when a run ends by itself."""
-    minutes = f"{limits.max_time_s / 60:,.1f}".removesuffix(".0")
+    minutes = f"{limits.max_wall_time / 60:,.1f}".removesuffix(".0")
     return (
-        f"at most {count(limits.max_steps, 'step')}, {exact_money(limits.max_cost_usd)}, "
-        f"{limits.max_tokens:,} tokens, {minutes} minute{'' if minutes == '1' else 's'}"
+        f"at most {count(limits.max_steps, 'step')}, {_most_money(limits)}, "
+        f"{limits.max_tokens_total:,} tokens, {minutes} minute{'' if minutes == '1' else 's'}"
     )
+
+
+def _most_money(limits: Limits) -> str:
+    most = limits.max_cost_usd
+    return "any cost" if most is None else exact_money(most)
 
 
 def spend_line(spend: Spend, *, complete: bool = True) -> str:

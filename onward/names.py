@@ -14,6 +14,8 @@ FORK_OWNER = "fork:"
 """Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
 FORK_NOTICE = "fork"
 """Id of the message that tells Claude of a fork what its parent did since: no person said it."""
+RULES = 4
+"""`Opening.rules` of the runs that this release begins."""
 READ_RESULT = "read_result"
 """The tool that every agent with tools has beside its own."""
 
@@ -24,6 +26,7 @@ StopType = Literal[
     "context_exceeded",
     "context_full",
     "ledger_gap",
+    "limit",
     "mismatch",
     "no_summary",
     "not_settled",
@@ -32,6 +35,7 @@ StopType = Literal[
 
 `ledger_gap`: refill and ask again. `mismatch`: another branch used this position. `cancelled`: the
 workflow asked for it. `context_full`: nothing was sent yet, and a summary should come first.
-`context_exceeded`: the API refused the request for its length. `no_summary`: Claude made none.
+`context_exceeded`: the API refused the request for its length. `limit`: the run met a limit, which
+its details name. `no_summary`: Claude made none.
 `not_settled`: what a person said of a doubt was refused. The others end the run.
 """

@@ -20,8 +20,8 @@ MAX_ID_BYTES = 200
 MAX_LIMITS = {
     "max_steps": 10**6,
     "max_cost_usd": 10**6,
-    "max_tokens": 10**12,
-    "max_time_s": 31536000,
+    "max_tokens_total": 10**12,
+    "max_wall_time": 31536000,
 }
 STDIN = "-"
 
@@ -120,12 +120,13 @@ def limits(
     given = {
         "max_steps": max_steps,
         "max_cost_usd": _money(max_cost_usd),
-        "max_tokens": max_tokens,
-        "max_time_s": None if max_minutes is None else max_minutes * 60,
+        "max_tokens_total": max_tokens,
+        "max_wall_time": None if max_minutes is None else max_minutes * 60,
     }
     for name, value in given.items():
         if value is not None and not 0 < value <= MAX_LIMITS[name]:
-            option, unit = ("minutes", 60) if name == "max_time_s" else (name[4:], 1)
+            typed = name.removeprefix("max_").removesuffix("_total")
+            option, unit = ("minutes", 60) if name == "max_wall_time" else (typed, 1)
             raise UsageError(
                 f"--max-{option.replace('_', '-')} is {value / unit:g}; it must be more than 0 and "
                 f"at most {MAX_LIMITS[name] // unit:,}. Leave it out for the agent's own limit"

@@ -16,6 +16,7 @@ from onward.messages import (
     Addition,
     CallResult,
     ClaudeReply,
+    Continue,
     Head,
     PersonSaid,
     Prompt,
@@ -26,6 +27,10 @@ from onward.messages import (
 
 BEGINNING = "0"
 """Step id of the frozen beginning."""
+_GO_ON = (
+    "Your last message was cut off at its limit of tokens. Go on exactly where it ended, without "
+    "saying any of it again."
+)
 _SUMMARY = re.compile(r"\d+\.c\d+")
 _ASSISTANT = b'{"role":"assistant",'
 
@@ -61,8 +66,8 @@ def build_turn(
     people, blocks = list[dict[str, Any]](), list[dict[str, Any]]()
     ids = list[str]()
     for item in additions:
-        if isinstance(item, PersonSaid | Prompt):
-            text = prompt if isinstance(item, Prompt) else item.text
+        if isinstance(item, PersonSaid | Prompt | Continue):
+            text = _words(item, prompt)
             people.append({"type": "text", "text": text})
             ids.append(item.id)
         else:
@@ -187,6 +192,12 @@ def blocks_of(message: str) -> list[dict[str, Any]]:
     """Content blocks of a message, given as JSON text."""
     blocks: list[dict[str, Any]] = json_text.load_object(message).get("content") or []
     return blocks
+
+
+def _words(item: PersonSaid | Prompt | Continue, prompt: str) -> str:
+    if isinstance(item, PersonSaid):
+        return item.text
+    return prompt if isinstance(item, Prompt) else _GO_ON
 
 
 def _result_block(

@@ -328,7 +328,7 @@ async def test_several_steps_in_a_row_that_all_fail_end_the_run(bench: Bench) ->
     step = uses(("absent", {}))
     run = await bench.run(app_of(), *[step] * 12)
     assert run.result is not None
-    assert (run.result.outcome, run.result.steps) == ("limit_repeats", 10)
+    assert (run.result.outcome, run.result.steps) == ("limit_repeats", 5)
 
 
 @pytest.mark.parametrize(

@@ -239,8 +239,9 @@ app = App(Agent("a", model="m"))
 async def test_the_real_worker_gets_ready_and_ends(
     temporal: TemporalServer, redis_url: str, tmp_path: Path
 ) -> None:
-    """`ready()` is when it polls; SIGTERM ends it without an error, and past the interpreter's own
-    shutdown, in which the threads of Temporal's client crash one worker in ten.
+    """`ready()` is when it polls; SIGTERM ends it without an error.
+
+    Past the interpreter's own shutdown, in which the SDK's threads crash one worker in seven.
     """
     (tmp_path / "shutdown.py").write_text(SHUTDOWN)
     env = {

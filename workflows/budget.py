@@ -34,15 +34,15 @@ def over_limit(state: RunState) -> Ending | None:
     limits, spend = state.limits, state.spend
     if state.steps >= limits.max_steps:
         return "limit_steps", f"{state.steps} of {limits.max_steps} allowed steps were done"
-    if spend.cost_usd >= limits.max_cost_usd:
+    if limits.max_cost_usd is not None and spend.cost_usd >= limits.max_cost_usd:
         spent = f"${spend.cost_usd:.4f} was spent, and ${limits.max_cost_usd} is allowed"
         return "limit_cost", spent
-    if spend.tokens >= limits.max_tokens:
-        used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens:,} are allowed"
+    if spend.tokens >= limits.max_tokens_total:
+        used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens_total:,} are allowed"
         return "limit_tokens", used
-    if state.running_s >= limits.max_time_s:
-        ran = f"the run worked for {state.running_s:g} s, and {limits.max_time_s:g} s are allowed"
-        return "limit_time", ran
+    if state.running_s >= limits.max_wall_time:
+        allowed = f"{limits.max_wall_time:g} s are allowed"
+        return "limit_time", f"the run worked for {state.running_s:g} s, and {allowed}"
     if state.failing >= limits.max_repeats:
         return "limit_repeats", f"in {state.failing} steps in a row every call failed"
     return None

@@ -22,6 +22,8 @@ from onward.messages import (
     PersonSaid,
     Prompt,
     Resolution,
+    ResultOf,
+    ResultWritten,
     RunRequest,
     RunResult,
     RunStatus,
@@ -38,7 +40,8 @@ _FRESH = frozenset({"segments", "reset_lineage", "opening"})
 """Fields of the same name in `Carried` that are not just handed on."""
 _CARRIED = _FRESH | {
     "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
-    "context", "vain_summary",
+    "context", "vain_summary", "raised", "began_ms", "people_s", "repeated", "pauses", "max_tokens",
+    "longest_gap_s",
 }  # fmt: skip
 """Fields of the same name in `Carried`."""
 
@@ -77,6 +80,19 @@ class RunState:
     doubts: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Calls whose outcome a person is asked for."""
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
+    raised: Limits | None = None
+    """The limits, where a person changed them."""
+    began_ms: int = 0
+    people_s: float = 0.0
+    """Seconds that the run waited for people."""
+    repeated: tuple[str, ...] = ()
+    """Fingerprints of the calls of the last step, where all of them failed."""
+    pauses: int = 0
+    """Replies in a row that Claude or the API left unfinished."""
+    max_tokens: int = 0
+    """Of replies, once one was cut off; 0: the agent's own."""
+    longest_gap_s: float = 0.0
+    """The longest time between a reply and the request after it."""
     context: ContextUse | None = None
     vain_summary: int | None = None
     """Steps that were done when Claude was asked for a summary in vain."""
@@ -197,7 +213,7 @@ class RunState:
     @property
     def limits(self) -> Limits:
         """The run's limits; the defaults until `begin` has fixed them."""
-        return self.opening.limits if self.opening else Limits()
+        return self.raised or (self.opening.limits if self.opening else Limits())
 
     def result(self, outcome: Outcome, detail: str = "") -> RunResult:
         """Sum up the run as it stands."""
@@ -230,7 +246,7 @@ class RunState:
             step=str(self.step),
             doing=self.doing,
             outcome=self.outcome,
-            limits=self.opening.limits if self.opening else None,
+            limits=self.limits if self.opening else None,
             price_known=self.opening.price_known if self.opening else None,
             spend=self.spend,
             in_doubt=self.all_in_doubt,
@@ -271,7 +287,7 @@ class RunState:
 
 
 def _failed(item: Addition) -> bool:
-    return not isinstance(item, Prompt | PersonSaid) and item.is_error
+    return isinstance(item, ResultOf | ResultWritten) and item.is_error
 
 
 def _count(number: int, what: str) -> str:

@@ -7,7 +7,7 @@ reads and writes it. Fields may be added with a default; none is renamed or remo
 histories of running runs hold them.
 """
 
-from onward.messages.base import EffectClass, Outcome, Wire
+from onward.messages.base import CachePolicy, EffectClass, Outcome, Wire
 from onward.messages.beginning import Opening
 from onward.messages.call import BusinessKey, CallResult, PreparedCall, Settler, ToolInput
 from onward.messages.carried import Carried, CarryInput, HalfStep, Segment
@@ -17,6 +17,7 @@ from onward.messages.people import (
     Approval,
     Denial,
     Doubt,
+    LimitChange,
     Resolution,
     Resolve,
     ResolveInput,
@@ -27,13 +28,14 @@ from onward.messages.people import (
 )
 from onward.messages.request import CancelRequest, LimitOverrides, Limits, Workspace
 from onward.messages.run import BeginInput, Fork, ForkInput, RunRequest
-from onward.messages.spend import Attempt, GiveUp, Spend
+from onward.messages.spend import Attempt, GiveUp, Rest, Spend, Tally
 from onward.messages.step import (
     Addition,
     ClaudeInput,
     ClaudeReply,
     Compacting,
     ContextUse,
+    Continue,
     PersonSaid,
     Prompt,
     ResultOf,
@@ -46,6 +48,7 @@ __all__ = [
     "Attempt",
     "BeginInput",
     "BusinessKey",
+    "CachePolicy",
     "CallResult",
     "CancelRequest",
     "Carried",
@@ -54,6 +57,7 @@ __all__ = [
     "ClaudeReply",
     "Compacting",
     "ContextUse",
+    "Continue",
     "Denial",
     "Doubt",
     "EffectClass",
@@ -63,6 +67,7 @@ __all__ = [
     "GiveUp",
     "HalfStep",
     "Head",
+    "LimitChange",
     "LimitOverrides",
     "Limits",
     "Opening",
@@ -75,6 +80,7 @@ __all__ = [
     "Resolution",
     "Resolve",
     "ResolveInput",
+    "Rest",
     "ResultOf",
     "ResultWritten",
     "RunRef",
@@ -86,6 +92,7 @@ __all__ = [
     "Settlement",
     "Settler",
     "Spend",
+    "Tally",
     "ToolInput",
     "WaitKind",
     "Waiting",

@@ -24,6 +24,11 @@ Outcome = Literal[
 """How a run ended. The closed list that results, search attributes, CLI and docs share."""
 
 
+CachePolicy = Literal["auto", "5m", "1h", "off"]
+"""How long the API keeps what a run sends again with every step; `auto`: an hour for runs that wait
+longer than five minutes between steps."""
+
+
 class Wire(BaseModel):
     """Base of all wire types: immutable, unknown fields of newer versions ignored."""
 

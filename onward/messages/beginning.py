@@ -1,6 +1,6 @@
 """What stays fixed for a whole run, from its beginning on."""
 
-from onward.messages.base import EffectClass, Wire
+from onward.messages.base import CachePolicy, EffectClass, Wire
 from onward.messages.identity import Head, Witness
 from onward.messages.request import Limits
 
@@ -32,5 +32,13 @@ class Opening(Wire):
     never did."""
     reads_in_step: bool = False
     """A reply's reads are run in the activity that got it: a worker of before 0.3 never did."""
+    betas: tuple[str, ...] = ()
+    """Beta features that every request names in its header."""
+    cache: CachePolicy = "off"
+    waits_at_limit: bool = False
+    """A run that meets a limit waits for a person who raises it."""
+    rules: int = 3
+    """Of the loop's own decisions: a run keeps to those of the release that began it. 4: cut off
+    replies are continued, pauses are counted, limits are those of 0.4."""
     copied_steps: int = 0
     """Steps of a fork that were copied; `limits.max_steps` counts them too."""

@@ -11,6 +11,7 @@ from onward.messages.base import Wire
 from onward.messages.beginning import Opening
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.people import Approval, Denial, Doubt, Resolution, Waiting
+from onward.messages.request import Limits
 from onward.messages.spend import Spend
 from onward.messages.step import Addition, ClaudeReply, ContextUse
 
@@ -51,6 +52,20 @@ class Carried(Wire):
     settled: dict[str, Resolution] = Field(default_factory=dict)
     half: HalfStep | None = None
     context: ContextUse | None = None
+    raised: Limits | None = None
+    """The limits as a person changed them; None: those of the opening."""
+    began_ms: int = 0
+    """When the run was begun, Unix ms; 0: of a worker of before 0.4."""
+    people_s: float = 0.0
+    """Seconds that it waited for people."""
+    repeated: tuple[str, ...] = ()
+    """Fingerprints of the calls of the last step, where all of them failed."""
+    pauses: int = 0
+    """Replies in a row that Claude or the API left unfinished."""
+    max_tokens: int = 0
+    """Of replies, once one was cut off; 0: the agent's own."""
+    longest_gap_s: float = 0.0
+    """The longest time between a reply and the request after it."""
     vain_summary: int | None = None
     """Steps that were done when Claude was asked for a summary in vain."""
 

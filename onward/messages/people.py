@@ -5,16 +5,18 @@ from typing import Literal
 from onward.messages.base import EffectClass, Wire
 from onward.messages.call import BusinessKey, CallResult, PreparedCall
 from onward.messages.identity import RunRef, Witness
+from onward.messages.request import LimitOverrides
 
-WaitKind = Literal["approval", "doubt"]
+WaitKind = Literal["approval", "doubt", "limit"]
 Settlement = Literal["done", "failed", "retry"]
 """What a person says of a call in doubt: it happened, it did not, it did not and shall be tried."""
 
 
 class Waiting(Wire):
-    """A call that waits for a person."""
+    """A call that waits for a person, or a run that has met a limit."""
 
     call: str
+    """Of a limit: `limit`."""
     kind: WaitKind
     tool: str
     summary: str
@@ -67,6 +69,13 @@ class Resolve(Said):
     """Told to Claude."""
     said_ms: int | None = None
     """When they said it, Unix ms by their clock. None: when the run hears it."""
+
+
+class LimitChange(LimitOverrides):
+    """Payload of the update `limit`, whose result is the `Limits` that hold from now on."""
+
+    by: str = ""
+    """Who says so, as their client claims."""
 
 
 class ResolveInput(Wire):

@@ -3,9 +3,13 @@
 from decimal import Decimal
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from onward.messages.base import Wire
+
+# Histories of before 0.4 hold the former names.
+_TOKENS = AliasChoices("max_tokens_total", "max_tokens")
+_TIME = AliasChoices("max_wall_time", "max_time_s")
 
 
 class Limits(Wire):
@@ -13,25 +17,38 @@ class Limits(Wire):
 
     max_steps: Annotated[int, Field(gt=0)] = 100
     """Claude requests that count as steps of the conversation."""
-    max_cost_usd: Annotated[Decimal, Field(gt=0)] = Decimal(5)
-    """US dollars, the tokens of lost attempts included."""
-    max_tokens: Annotated[int, Field(gt=0)] = 20_000_000
+    max_cost_usd: Annotated[Decimal, Field(gt=0)] | None = Decimal(5)
+    """US dollars, the tokens of lost attempts included. None: no such limit, which a model of
+    unknown price needs."""
+    max_tokens_total: Annotated[int, Field(gt=0, validation_alias=_TOKENS)] = 20_000_000
     """Tokens of all kinds, input and output, over the whole run."""
-    max_time_s: Annotated[float, Field(gt=0)] = 3600.0
-    """Seconds that Claude and tools work; waiting for people, workers and servers is left out."""
-    max_repeats: Annotated[int, Field(gt=0)] = 10
-    """Steps in a row in which every call failed."""
-    max_requests_per_step: Annotated[int, Field(gt=0)] = 10
-    """Requests sent for one step before the run gives up on it."""
+    max_output_tokens: Annotated[int, Field(gt=0)] = 4_000_000
+    """Tokens that Claude writes, over the whole run."""
+    max_wall_time: Annotated[float, Field(gt=0, validation_alias=_TIME)] = 3600.0
+    """Seconds since the run was begun; waiting for people is left out."""
+    max_repeats: Annotated[int, Field(gt=0)] = 5
+    """Steps in a row that ask for the very same calls, and all of those fail."""
+    max_requests_per_step: Annotated[int, Field(gt=0)] = 100
+    """Requests sent for one step before the run gives up on it: an outage of more than an hour.
+    Replies that were lost on their way cost money, so of those far fewer are allowed."""
 
 
 class LimitOverrides(Wire):
-    """Limits that the person who starts a run sets instead of the agent's own."""
+    """Limits that a person sets instead of the agent's own; None: as they are."""
 
     max_steps: Annotated[int, Field(gt=0)] | None = None
     max_cost_usd: Annotated[Decimal, Field(gt=0)] | None = None
-    max_tokens: Annotated[int, Field(gt=0)] | None = None
-    max_time_s: Annotated[float, Field(gt=0)] | None = None
+    unlimited_cost: bool = False
+    """No limit in money: for a model whose price is not known."""
+    max_tokens_total: Annotated[int | None, Field(gt=0, validation_alias=_TOKENS)] = None
+    max_output_tokens: Annotated[int, Field(gt=0)] | None = None
+    max_wall_time: Annotated[float | None, Field(gt=0, validation_alias=_TIME)] = None
+
+    def of(self, limits: Limits) -> Limits:
+        """Return the limits with what is set here in their place."""
+        chosen = self.model_dump(include={*Limits.model_fields}, exclude_none=True)
+        cost = {"max_cost_usd": None} if self.unlimited_cost else {}
+        return Limits.model_validate(limits.model_dump() | chosen | cost)
 
 
 class Workspace(Wire):

@@ -1,11 +1,11 @@
 """What requests to Claude cost."""
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field
 
-from onward.messages.base import Wire
+from onward.messages.base import Outcome, Wire
 
 
 class Attempt(Wire):
@@ -22,38 +22,75 @@ class Attempt(Wire):
     """The API answered with an error instead of a reply, which costs nothing."""
 
 
-class Spend(Wire):
-    """Tokens and money, lost attempts included. Sums with `+`."""
+class Tally(Wire):
+    """Tokens and money of some requests. Sums with `+`."""
 
     requests: int = 0
-    """Requests sent to Claude."""
-    lost_requests: int = 0
-    """Of those, the ones whose reply never arrived whole; their tokens are a lower bound."""
     input_tokens: int = 0
+    """Neither read from the cache nor written to it."""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    """For five minutes or for an hour."""
+    cache_write_1h_tokens: int = 0
+    """Of those, the ones written for an hour."""
     output_tokens: int = 0
+    thinking_tokens: int = 0
+    """Of those, the ones that Claude thought with."""
+    web_searches: int = 0
+    web_fetches: int = 0
     cost_usd: Decimal = Decimal(0)
     """Of everything whose price is known."""
     unpriced_requests: int = 0
     """Requests whose price is not known: `cost_usd` leaves them out."""
 
-    def __add__(self, other: "Spend") -> "Spend":
+    def __add__(self, other: Self) -> Self:
         names = type(self).model_fields
-        return Spend(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        sums = {name: _sum(getattr(self, name), getattr(other, name)) for name in names}
+        return type(self)(**sums)
 
     @property
     def tokens(self) -> int:
         """All tokens, of every kind."""
-        return (
-            self.input_tokens
-            + self.cache_read_tokens
-            + self.cache_write_tokens
-            + self.output_tokens
-        )
+        prompt = self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+        return prompt + self.output_tokens
+
+
+class Spend(Tally):
+    """Tokens and money of a run or a step, lost attempts included. Sums with `+`."""
+
+    lost_requests: int = 0
+    """Requests whose reply never arrived whole; their tokens are a lower bound."""
+    lost: Tally = Tally()
+    """What those cost at least; the totals include it."""
+    saved: Tally = Tally()
+    """Of replies that were found in the ledger instead of being paid again; in no total."""
+    models: dict[str, Tally] = Field(default_factory=dict[str, Tally])
+    """The totals by model, as the API names it."""
+
+
+def _sum(one: Any, other: Any) -> Any:
+    if isinstance(one, dict):
+        return {name: _sum_of(one, other, name) for name in (*one, *other)}
+    return one + other
+
+
+def _sum_of(one: dict[str, Tally], other: dict[str, Tally], name: str) -> Tally:
+    return one.get(name, Tally()) + other.get(name, Tally())
+
+
+class Rest(Wire):
+    """What a run may still spend when a step begins; None: no such limit."""
+
+    cost_usd: Decimal | None = None
+    tokens: int | None = None
+    output_tokens: int | None = None
+    until_ms: int | None = None
+    """Unix ms after which no request is sent."""
 
 
 class GiveUp(Wire):
     """Details of an error with which `call_claude` stops a step for good and knows its spend."""
 
     spend: Spend = Spend()
+    limit: Outcome | None = None
+    """Of an error of type `limit`: which one was met."""

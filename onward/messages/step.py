@@ -1,14 +1,14 @@
 """One step: what a user turn adds, the request to Claude, its reply."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, WrapSerializer
+from pydantic import Field, PlainSerializer
 
-from onward.messages.base import Terse, Wire, terse
+from onward.messages.base import Outcome, Terse, Wire
 from onward.messages.call import CallResult, PreparedCall, ToolInput
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.request import Workspace
-from onward.messages.spend import Spend
+from onward.messages.spend import Rest, Spend
 
 
 class Prompt(Wire):
@@ -47,10 +47,6 @@ class ResultWritten(Wire):
     is_error: bool = True
 
 
-Addition = Annotated[Prompt | PersonSaid | ResultOf | ResultWritten, Field(discriminator="kind")]
-"""One thing that a user turn adds to the conversation."""
-
-
 class ContextUse(Wire):
     """How full the model's context window was when Claude last answered."""
 
@@ -60,6 +56,20 @@ class ContextUse(Wire):
     """Tokens that the model takes; None: not known."""
     body_bytes: int = 0
     """Of the request; the API takes 32 MB, images included."""
+
+
+class Continue(Wire):
+    """What the workflow tells Claude whose last reply was cut off at `max_tokens`."""
+
+    kind: Literal["continue"] = "continue"
+    id: str
+    """`continue:12`, after the step whose reply was cut off."""
+
+
+Addition = Annotated[
+    Prompt | PersonSaid | Continue | ResultOf | ResultWritten, Field(discriminator="kind")
+]
+"""One thing that a user turn adds to the conversation."""
 
 
 Compacting = Literal["now", "if_full", "never"]
@@ -85,6 +95,16 @@ class ClaudeInput(Terse):
     compact: Compacting = "never"
     context: ContextUse | None = None
     """How full the context window was when Claude last answered."""
+    rest: Rest | None = None
+    """What may still be spent; None: of a worker of before 0.4."""
+    max_tokens: int = 0
+    """Of the reply, where a shorter one was cut off; 0: the agent's own."""
+    long_cache: bool = False
+    """Steps of this run may be so far apart that the API should keep its prefix for an hour."""
+
+
+def _terse_spend(spend: Spend) -> dict[str, Any]:
+    return spend.model_dump(mode="json", exclude_defaults=True)
 
 
 class ClaudeReply(Terse):
@@ -103,7 +123,7 @@ class ClaudeReply(Terse):
     branch froze it, and history has it nowhere else. Empty: the additions' own."""
     turn_ids: tuple[str, ...] = ()
     """Ids of the people's messages that the answered user turn held."""
-    spend: Annotated[Spend, WrapSerializer(terse)] = Spend()
+    spend: Annotated[Spend, PlainSerializer(_terse_spend)] = Spend()
     """Of all attempts of this step, lost ones included."""
     took_s: float = 0.0
     """Seconds that the attempt ran which got the reply."""
@@ -113,6 +133,12 @@ class ClaudeReply(Terse):
     """Of calls that only read and were run in the same activity, by index. Missing or None: the
     call is to be run. Not in the ledger's record: each call has one of its own."""
     context: ContextUse | None = None
+    max_tokens: int = 0
+    """That the reply was allowed; 0: of a worker of before 0.4."""
+    lowered: Outcome | None = None
+    """The limit for whose sake Claude was allowed less than the agent's `max_tokens`."""
+    found: bool = False
+    """The reply was in the ledger already, and was not paid again."""
 
     def record(self) -> str:
         """Return the JSON text for the ledger's record."""
