@@ -1,7 +1,7 @@
 """One request to Claude's API, joined from JSON text: what was sent once is sent so again."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onward import json_text
@@ -22,6 +22,22 @@ class Request:
     max_tokens: int
     betas: tuple[str, ...] = ()
     """Features whose fields and blocks the API refuses without a header that names them."""
+    messages_at: int = 0
+    """Where in `body` the messages begin; what is before them is short."""
+    stream: bool = True
+    """The reply is asked for as a stream of events."""
+
+    def but(self, **fields: Any) -> "Request":
+        """Make the same request with other top-level fields; its messages stay as they are."""
+        head = json_text.load_object(self.body[: self.messages_at] + b"}") | fields
+        joined = json_text.dumps(head)[:-1].encode()
+        return replace(
+            self,
+            body=joined + self.body[self.messages_at :],
+            max_tokens=int(head["max_tokens"]),
+            messages_at=len(joined),
+            stream=bool(head["stream"]),
+        )
 
 
 def reply_request(frozen: str, messages: Sequence[bytes]) -> Request:
@@ -34,11 +50,13 @@ def reply_request(frozen: str, messages: Sequence[bytes]) -> Request:
         _AT_THRESHOLD: any(edit.startswith("compact_") for edit in edits),
         _ON_DEMAND: begin_with_summary(messages),
     }
+    head = _head(frozen)
     return Request(
-        body=_joined(frozen, messages),
+        body=_joined(head, messages),
         model=str(plain["model"]),
         max_tokens=int(plain["max_tokens"]),
         betas=tuple(beta for beta, used in needed.items() if used),
+        messages_at=len(head),
     )
 
 
@@ -57,12 +75,21 @@ def summary_request(frozen: str, messages: Sequence[bytes]) -> Request:
         body["output_config"] = {k: v for k, v in output.items() if k != "format"}
     body["max_tokens"] = max(int(body["max_tokens"]), _SUMMARY_TOKENS)
     body["compaction"] = {"type": "summarize"}
-    joined = _joined(json_text.dumps(body), messages)
-    return Request(joined, str(body["model"]), body["max_tokens"], betas=(_ON_DEMAND,))
+    head = _head(json_text.dumps(body))
+    return Request(
+        body=_joined(head, messages),
+        model=str(body["model"]),
+        max_tokens=body["max_tokens"],
+        betas=(_ON_DEMAND,),
+        messages_at=len(head),
+    )
 
 
-def _joined(frozen: str, messages: Iterable[bytes]) -> bytes:
-    head = f'{frozen.rstrip()[:-1]},"stream":true,"messages":['.encode()
+def _head(frozen: str) -> bytes:
+    return f'{frozen.rstrip()[:-1]},"stream":true'.encode()
+
+
+def _joined(head: bytes, messages: Iterable[bytes]) -> bytes:
     parts = [part for message in messages for part in (b",", message)]
     # Joined at once: each further copy of a long conversation would cost every step.
-    return b"".join((head, *parts[1:], b"]}"))
+    return b"".join((head, b',"messages":[', *parts[1:], b"]}"))

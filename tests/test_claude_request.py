@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onward import Agent, transcript
+from onward import Agent, json_text, transcript
 from onward.agents import ContextPolicy
 from onward.claude_request import reply_request, summary_request
 from onward.context_window import context_use, nearly_full, turn_tokens
@@ -57,6 +57,17 @@ def test_a_longer_reply_leaves_as_much_room_for_a_summary() -> None:
     """An agent's own `max_tokens` is lowered for nothing."""
     whole = json.dumps({"model": MODEL, "max_tokens": 50_000})
     assert json.loads(summary_request(whole, [USER]).body)["max_tokens"] == 50_000
+
+
+def test_a_request_may_be_changed_but_for_its_messages() -> None:
+    """A shorter reply, or one in one piece, is asked for with else the very same bytes."""
+    whole = json_text.dumps({"model": MODEL, "max_tokens": 9, "tools": [json_text.raw("[1.50]")]})
+    request = reply_request(whole, [USER, REPLY, USER])
+    changed = request.but(max_tokens=5, stream=False)
+    expected = request.body.replace(b'"max_tokens":9', b'"max_tokens":5')
+    assert changed.body == expected.replace(b'"stream":true', b'"stream":false')
+    assert (changed.max_tokens, changed.stream) == (5, False)
+    assert changed.but(max_tokens=9, stream=True) == request
 
 
 def test_a_request_names_the_features_that_it_uses_and_no_others() -> None:
