@@ -11,16 +11,19 @@ from redis.exceptions import RedisError
 from temporalio.exceptions import ApplicationError
 
 from onward.errors import AppError, LedgerGap, LedgerUnreadable, PayloadError, UsageError
-from onward.messages import GiveUp, Spend
+from onward.messages import GiveUp, Outcome, Spend
 from onward.names import StopType
 
 
-def stop(kind: StopType, message: str, spend: Spend | None = None) -> ApplicationError:
+def stop(
+    kind: StopType, message: str, spend: Spend | None = None, limit: Outcome | None = None
+) -> ApplicationError:
     """Make the error that ends a step for good; `spend` enters history with it.
 
-    Without one, what the ledger noted of the step is counted when the run ends.
+    Without one, what the ledger noted of the step is counted when the run ends. `limit`: the
+    outcome of the limit that was met, of an error of kind `limit`.
     """
-    details = () if spend is None else (GiveUp(spend=spend),)
+    details = () if spend is None else (GiveUp(spend=spend, limit=limit),)
     return ApplicationError(message, *details, type=kind, non_retryable=True)
 
 

@@ -17,11 +17,24 @@ _US_SURCHARGE = Decimal("1.1")
 _OF_THE_WHOLE = ("speed", "inference_geo")
 """What `usage` says once for all its iterations."""
 _NO_TOKENS = {"input_tokens": 0, "output_tokens": 0}
+_MTOK = 1_000_000
 
 
 def price_known(model: str) -> bool:
     """Say whether the table has a price for `model`."""
     return _cost(model, {"input_tokens": 1, "output_tokens": 1}) is not None
+
+
+def output_for(dollars: Decimal, model: str, usage: dict[str, Any]) -> int | None:
+    """Say how many tokens Claude may write for `dollars`, the prompt of `usage` paid first.
+
+    Negative: the prompt alone costs more. None: the price is not known.
+    """
+    prompt = _cost(model, {**usage, "output_tokens": 0})
+    longer = _cost(model, {**usage, "output_tokens": _MTOK})
+    if prompt is None or longer is None:
+        return None
+    return int((dollars - prompt) * _MTOK / (longer - prompt))
 
 
 def spend_of(attempts: Iterable[Attempt]) -> Spend:
