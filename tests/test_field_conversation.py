@@ -125,7 +125,10 @@ CUT = '{"path": "a.txt", "content": "' + "x" * 400 + '"}'
 @pytest.mark.field("A13")
 @pytest.mark.parametrize("variant", ["one call", "second of two"])
 async def test_a_call_cut_at_max_tokens_never_runs(bench: Bench, variant: str) -> None:
-    """A reply that stopped for its length runs no tool of it, and the outcome names the cause."""
+    """A reply that stopped for its length runs no tool of it, and the outcome names the cause.
+
+    It is asked for three times more, each time with twice the room.
+    """
     ran: list[str] = []
 
     @tool
@@ -138,7 +141,9 @@ async def test_a_call_cut_at_max_tokens_never_runs(bench: Bench, variant: str) -
     step = uses(*calls[1 if variant == "one call" else 0 :], needs_tokens=50_000)
     run = await bench.run(app_of(write_file, max_tokens=1000), step, says())
     assert run.result is not None
-    assert (run.result.outcome, ran, len(run.requests)) == ("max_tokens", [], 1)
+    room = [json.loads(request.body)["max_tokens"] for request in run.requests]
+    assert (run.result.outcome, ran) == ("max_tokens", [])
+    assert room == [1000, 2000, 4000, 8000]
 
 
 @pytest.mark.field("A13")

@@ -369,7 +369,7 @@ async def test_every_stop_reason_has_an_outcome_and_runs_no_tool(
     run = await bench.run(app_of(strict), step)
     assert run.result is not None
     assert run.result.outcome == outcome
-    assert await run.activities() == ["begin", "call_claude", "end"]
+    assert set(await run.activities()) == {"begin", "call_claude", "end"}
 
 
 async def test_a_paused_turn_goes_on_without_a_user_message(bench: Bench) -> None:

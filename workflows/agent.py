@@ -15,12 +15,16 @@ with workflow.unsafe.imports_passed_through():
     from onward import messages as m
     from onward import names
     from workflows import scheduling
-    from workflows.budget import ending_of, over_limit
+    from workflows.budget import Ending, ending_of, over_limit
     from workflows.calls import run_calls
+    from workflows.clock import asks_now, begun, people_waited
     from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
+    from workflows.limits import LIMIT, not_changeable, raised
     from workflows.making_room import ask_claude
+    from workflows.running import now_ms
     from workflows.state import RunState
-    from workflows.stops import gave_up, outcome_of, reason_of
+    from workflows.stops import gave_up, limit_of, outcome_of, reason_of
+    from workflows.unfinished import asks_again, goes_on, room_again, to_go_on
 
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 WAITING = SearchAttributeKey.for_keyword("OnwardWaiting")
@@ -54,6 +58,7 @@ class AgentWorkflow:
         if not self._state.request.carried:  # what a run carries over was taken long ago
             _refuse_size(self._state.request)
         self._task = asyncio.current_task()
+        begun(self._state, now_ms())
         result = await self._converse()
         self._state.waiting.clear()
         self._state.outcome = result.outcome
@@ -98,20 +103,54 @@ class AgentWorkflow:
 
     async def _step(self) -> m.RunResult | None:
         """Ask Claude and run what it asks for; returns the run's result where that ends it."""
-        state, reply = self._state, self._state.reply
-        if reply is None:
+        state = self._state
+        if state.reply is None:
             self._heed_cancel()
-            if limit := over_limit(state):
-                return state.result(*limit)
-            self._show("asking Claude")
+            limit = over_limit(state, now_ms())
+            if result := await (self._limited(limit) if limit else self._ask()):
+                return result
+        if state.reply is not None:  # else there is nothing to run yet
+            self._show("running tools")
+            with suppress(HistoryIsLong):
+                await run_calls(state, state.reply, self._heed_cancel)
+        return None
+
+    async def _ask(self) -> m.RunResult | None:
+        """Ask Claude and take its reply; returns the run's result where that ends it."""
+        state = self._state
+        self._show("asking Claude")
+        asks_now(state, now_ms())
+        try:
             reply = await ask_claude(state, self._heed_cancel)
-            state.replied(reply)
-            self._heed_cancel()
-            if ending := ending_of(reply):
-                return state.result(*ending)
-        self._show("running tools")
-        with suppress(HistoryIsLong):
-            await run_calls(state, reply, self._heed_cancel)
+        except ActivityError as error:
+            limit = self._met(error)
+            return await self._limited(limit)
+        if asks_again(state, reply):
+            state.put_aside(reply, room_again(state, reply))
+            return None
+        state.replied(reply)
+        state.replied_ms = now_ms()
+        self._heed_cancel()
+        if ending := ending_of(state, reply):
+            return state.result(*ending)
+        if goes_on(state, reply):
+            state.go_on_after(to_go_on(reply))
+        return None
+
+    def _met(self, error: ActivityError) -> Ending:
+        """Say which limit a step met before its request; raises any other error."""
+        if not (limit := limit_of(error)) or self._cancelled():
+            raise error
+        self._state.gave_up(gave_up(error))
+        self._state.redos += 1
+        return limit
+
+    async def _limited(self, limit: Ending) -> m.RunResult | None:
+        """End the run at a limit, or wait until a person has raised it."""
+        state = self._state
+        if state.opening is None or not state.opening.waits_at_limit:
+            return state.result(*limit)
+        await raised(state, limit)
         return None
 
     async def _end(self, result: m.RunResult) -> m.RunResult:
@@ -197,6 +236,23 @@ class AgentWorkflow:
     def _may_resolve(self, said: m.Resolve) -> None:
         self._refuse(said, "doubt")
 
+    @workflow.update(name="limit", description="Raise or lower the run's limits.")
+    async def limit(self, change: m.LimitChange) -> m.Limits:
+        """Change limits from the next request on; returns those that hold now."""
+        state = self._state
+        await workflow.wait_condition(lambda: bool(state.opening or state.outcome))
+        if refusal := not_changeable(state, change):
+            raise _usage(refusal)
+        state.raised = change.of(state.limits)
+        state.waiting.drop(LIMIT)
+        self._show(state.doing)
+        return state.limits
+
+    @limit.validator
+    def _may_limit(self, change: m.LimitChange) -> None:
+        if refusal := not_changeable(self._state, change):
+            raise _usage(refusal)
+
     def _refuse(self, said: m.Said, kind: m.WaitKind) -> None:
         if kind == "doubt" and self._state.carrying:
             # Once it is settled in the ledger alone, no segment would hold it.
@@ -227,6 +283,7 @@ class AgentWorkflow:
 
     def _show_waiting(self) -> None:
         state = self._state
+        people_waited(state, now_ms())
         self._show(state.doing)
         if state.opening and state.opening.shows_waiting:
             first = next(iter(state.waiting.shown.values()), None)

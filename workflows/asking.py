@@ -16,6 +16,7 @@ from onward.messages import (
 )
 from onward.wording import in_words
 from workflows.continuing import HistoryIsLong, may_continue
+from workflows.running import now_ms
 from workflows.state import RunState
 from workflows.waiting import Decision
 
@@ -79,5 +80,5 @@ def _waiting(call: PreparedCall, kind: WaitKind, why: str, *, view: str) -> Wait
         summary=call.summary,
         why=why,
         view=view,
-        since_ms=int(workflow.now().timestamp() * 1000),
+        since_ms=now_ms(),
     )

@@ -1,7 +1,12 @@
 """When a run ends by itself: limits and stop reasons, each with its named outcome."""
 
-from onward.messages import ClaudeReply, Compacting, Outcome
+from typing import Any
+
+from onward import json_text
+from onward.messages import ClaudeReply, Compacting, Outcome, Rest
+from workflows.clock import went_s
 from workflows.state import RunState
+from workflows.unfinished import goes_on
 
 Ending = tuple[Outcome, str]
 """An outcome and the sentence that explains it."""
@@ -12,6 +17,8 @@ CONTINUES = frozenset({"tool_use", "pause_turn", "compaction"})
 _STEPS_AFTER_VAIN = 10
 """Before Claude is asked for a summary again that it did not make: each time costs a full window.
 """
+_MOST_PAUSES = 20
+"""In a row. Each is ten rounds of a server tool."""
 _OVERFLOWED = "model_context_window_exceeded"
 
 _ENDINGS: dict[str, Ending] = {
@@ -19,9 +26,8 @@ _ENDINGS: dict[str, Ending] = {
     "stop_sequence": ("completed", ""),
     "max_tokens": (
         "max_tokens",
-        "Claude's reply was cut off at the agent's max_tokens, and none of its tools was run",
+        "Claude's reply was cut off at its max_tokens, and none of its tools was run",
     ),
-    "refusal": ("refused", "Claude declined to answer"),
     _OVERFLOWED: (
         "context_exceeded",
         "the conversation no longer fits the model's context window",
@@ -29,7 +35,7 @@ _ENDINGS: dict[str, Ending] = {
 }
 
 
-def over_limit(state: RunState) -> Ending | None:
+def over_limit(state: RunState, now_ms: int) -> Ending | None:
     """Say which limit, if any, forbids another step."""
     limits, spend = state.limits, state.spend
     if state.steps >= limits.max_steps:
@@ -40,12 +46,37 @@ def over_limit(state: RunState) -> Ending | None:
     if spend.tokens >= limits.max_tokens_total:
         used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens_total:,} are allowed"
         return "limit_tokens", used
-    if state.running_s >= limits.max_wall_time:
-        allowed = f"{limits.max_wall_time:g} s are allowed"
-        return "limit_time", f"the run worked for {state.running_s:g} s, and {allowed}"
-    if state.failing >= limits.max_repeats:
-        return "limit_repeats", f"in {state.failing} steps in a row every call failed"
-    return None
+    if spend.output_tokens >= limits.max_output_tokens:
+        wrote = f"Claude wrote {spend.output_tokens:,} tokens"
+        return "limit_tokens", f"{wrote}, and {limits.max_output_tokens:,} are allowed"
+    return _over_time(state, now_ms) or _repeats(state)
+
+
+def _over_time(state: RunState, now_ms: int) -> Ending | None:
+    went, most_s = went_s(state, now_ms), state.limits.max_wall_time
+    if went < most_s:
+        return None
+    return "limit_time", f"the run went on for {went:,.1f} s, and {most_s:g} s are allowed"
+
+
+def _repeats(state: RunState) -> Ending | None:
+    if state.failing < state.limits.max_repeats:
+        return None
+    return "limit_repeats", f"in {state.failing} steps in a row the same calls failed"
+
+
+def rest(state: RunState, now_ms: int) -> Rest | None:
+    """Say what may still be spent; None where the run was begun by a worker of before 0.4."""
+    if not state.keeps_rules_of(4):
+        return None
+    limits, spend = state.limits, state.spend
+    most = limits.max_cost_usd
+    return Rest(
+        cost_usd=None if most is None else most - spend.cost_usd,
+        tokens=limits.max_tokens_total - spend.tokens,
+        output_tokens=limits.max_output_tokens - spend.output_tokens,
+        until_ms=now_ms + int((limits.max_wall_time - went_s(state, now_ms)) * 1000),
+    )
 
 
 def may_compact(state: RunState) -> bool:
@@ -65,14 +96,27 @@ def overflowed(reply: ClaudeReply) -> bool:
     return reply.stop_reason == _OVERFLOWED
 
 
-def ending_of(reply: ClaudeReply) -> Ending | None:
-    """Say how a reply ends the run; None if the loop goes on.
+def ending_of(state: RunState, reply: ClaudeReply) -> Ending | None:
+    """Say how a reply, which the state has taken, ends the run; None if the loop goes on.
 
     Calls in a reply that did not stop for tool use never run (claude-api.md, section 5).
     """
-    if reply.stop_reason == "tool_use" and not reply.calls:
+    stopped = reply.stop_reason
+    if stopped == "tool_use" and not reply.calls:
         return "unknown_stop", "Claude stopped for tool use but named no tool"
-    if reply.stop_reason in CONTINUES:
+    if stopped == "refusal":
+        return "refused", _refusal(reply)
+    if state.keeps_rules_of(4) and state.pauses > _MOST_PAUSES:
+        return "limit_repeats", f"the API paused Claude's turn {state.pauses} times in a row"
+    if stopped in CONTINUES or goes_on(state, reply):
         return None
-    unknown: Ending = ("unknown_stop", f"Claude stopped for {reply.stop_reason!r}, unknown here")
-    return _ENDINGS.get(reply.stop_reason, unknown)
+    if reply.lowered and stopped == "max_tokens":
+        return reply.lowered, "Claude's last reply was cut off where the limit was met"
+    return _ENDINGS.get(stopped, ("unknown_stop", f"Claude stopped for {stopped!r}, unknown here"))
+
+
+def _refusal(reply: ClaudeReply) -> str:
+    told: Any = json_text.values(reply.message).get("stop_details") or {}
+    category, why = told.get("category"), told.get("explanation")
+    text = f"Claude declined to answer ({category})" if category else "Claude declined to answer"
+    return f"{text}: {why}" if why else text

@@ -4,7 +4,8 @@ from temporalio import workflow
 
 from onward import messages as m
 from workflows import scheduling
-from workflows.running import run_ref
+from workflows.clock import asks_now, people_waited
+from workflows.running import now_ms, run_ref
 from workflows.state import RunState
 
 _MOST_BYTES = 4_000_000
@@ -42,6 +43,8 @@ async def carried(state: RunState) -> m.Carried:
     state.carrying = True
     await workflow.wait_condition(workflow.all_handlers_finished)
     segment = await scheduling.carry(state)
+    people_waited(state, now_ms())
+    asks_now(state, now_ms())
     return state.carry(segment.reference, reset_lineage=run_ref(state).has_lineage)
 
 

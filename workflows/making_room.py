@@ -1,7 +1,7 @@
 """Claude's next reply, with room made for it where the context window is too full."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain, count
+from itertools import count
 
 from temporalio.exceptions import ActivityError
 
@@ -58,4 +58,6 @@ async def _sum_up(state: RunState, heed_cancel: Callable[[], None]) -> bool:
 
 def _step_ids(state: RunState) -> Iterator[str]:
     step = str(state.steps + 1)
-    return chain([step], (f"{step}.r{redo}" for redo in count(1)))
+    while True:
+        yield f"{step}.r{state.redos}" if state.redos else step
+        state.redos += 1

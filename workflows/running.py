@@ -40,6 +40,11 @@ def run_ref(state: RunState) -> m.RunRef:
     )
 
 
+def now_ms() -> int:
+    """Tell the time by the workflow's own clock, Unix ms."""
+    return int(workflow.now().timestamp() * 1000)
+
+
 def takeover_s(state: RunState) -> float:
     """Heartbeat timeout of the run's activities, seconds."""
     return state.opening.takeover_s if state.opening else FIXED_TAKEOVER_S

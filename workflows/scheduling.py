@@ -3,16 +3,26 @@
 from collections.abc import Iterator
 from functools import partial
 
-from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from onward import names
+from workflows.budget import rest
 from workflows.refilling import refilling
-from workflows.running import FIXED_TAKEOVER_S, GRACE_S, LONG_S, run_activity, run_ref, takeover_s
+from workflows.running import (
+    FIXED_TAKEOVER_S,
+    GRACE_S,
+    LONG_S,
+    now_ms,
+    run_activity,
+    run_ref,
+    takeover_s,
+)
 from workflows.state import RunState
 from workflows.stops import gave_up, kind_of
 
+_SHORT_CACHE_S = 240.0
+"""The API keeps a prefix for five minutes, less what a request takes to begin."""
 _REDOS = 5
 """Of one step before it is given up: more would find the same."""
 
@@ -87,6 +97,9 @@ def _claude_input(state: RunState, step: str, compact: m.Compacting) -> m.Claude
         reads=opening.reads_in_step,
         compact=compact,
         context=state.context,
+        rest=rest(state, now_ms()),
+        max_tokens=state.max_tokens,
+        long_cache=state.longest_gap_s > _SHORT_CACHE_S,
     )
 
 
@@ -121,7 +134,7 @@ async def resolve(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolut
 
 def _resolve_input(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.ResolveInput:
     call, takeover = doubt.call, takeover_s(state)
-    heard_ms = int(workflow.now().timestamp() * 1000)
+    heard_ms = now_ms()
     return m.ResolveInput(
         run=run_ref(state),
         call=call.call,

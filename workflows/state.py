@@ -40,8 +40,8 @@ _FRESH = frozenset({"segments", "reset_lineage", "opening"})
 """Fields of the same name in `Carried` that are not just handed on."""
 _CARRIED = _FRESH | {
     "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
-    "context", "vain_summary", "raised", "began_ms", "people_s", "repeated", "pauses", "max_tokens",
-    "longest_gap_s",
+    "context", "vain_summary", "raised", "began_ms", "people_s", "repeated", "pauses", "cuts",
+    "unfinished", "redos", "max_tokens", "longest_gap_s",
 }  # fmt: skip
 """Fields of the same name in `Carried`."""
 
@@ -74,7 +74,7 @@ class RunState:
     running_s: float = 0.0
     """Seconds that Claude and tools worked, without waiting for servers, workers and people."""
     failing: int = 0
-    """Steps in a row in which every call failed."""
+    """Steps in a row in which every call failed, and the calls were the same."""
     in_doubt: tuple[str, ...] = ()
     """Calls whose outcome nobody knows, and Claude was told so."""
     doubts: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
@@ -83,14 +83,25 @@ class RunState:
     raised: Limits | None = None
     """The limits, where a person changed them."""
     began_ms: int = 0
+    """When the run was begun, Unix ms."""
     people_s: float = 0.0
-    """Seconds that the run waited for people."""
+    """Seconds that the run waited for people, up to `people_since_ms`."""
+    people_since_ms: int = 0
+    """Since when people are waited for and it is not counted yet; 0: they are not."""
     repeated: tuple[str, ...] = ()
     """Fingerprints of the calls of the last step, where all of them failed."""
     pauses: int = 0
-    """Replies in a row that Claude or the API left unfinished."""
+    """Replies in a row in which the API paused Claude's turn."""
+    cuts: int = 0
+    """Replies in a row that were cut off at `max_tokens`."""
+    unfinished: bool = False
+    """What Claude says next goes on from its last words."""
+    redos: int = 0
+    """Tries of the step under way: each has a step id of its own."""
     max_tokens: int = 0
     """Of replies, once one was cut off; 0: the agent's own."""
+    replied_ms: int = 0
+    """When Claude answered last; 0: not in this workflow run."""
     longest_gap_s: float = 0.0
     """The longest time between a reply and the request after it."""
     context: ContextUse | None = None
@@ -162,9 +173,10 @@ class RunState:
     def replied(self, reply: ClaudeReply) -> None:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
-        self.text, self.context = last_text(reply.message), reply.context
+        self.context = reply.context
         self.reply, self.results, self.inputs = reply, {}, {}
-        self.steps += 1
+        self.steps, self.redos = self.steps + 1, 0
+        self._spoken(reply)
         self.spent(reply)
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
         self.additions = tuple(
@@ -172,6 +184,26 @@ class RunState:
             for item in self.additions
             if isinstance(item, Prompt | PersonSaid) and item.id not in reply.turn_ids
         )
+
+    def _spoken(self, reply: ClaudeReply) -> None:
+        """Take Claude's words: what it says after a pause or a cut belongs to what was before."""
+        stopped, words = reply.stop_reason, last_text(reply.message)
+        if stopped != "refusal":  # what it said before it declined is not to be used
+            self.text = self.text + words if self.unfinished else words
+        self.pauses = self.pauses + 1 if stopped == "pause_turn" else 0
+        self.cuts = self.cuts + 1 if stopped == "max_tokens" else 0
+        self.unfinished = self.keeps_rules_of(4) and (self.pauses > 0 or self.cuts > 0)
+
+    def put_aside(self, reply: ClaudeReply, max_tokens: int) -> None:
+        """Take only what a reply cost: the step is asked again, `max_tokens` for its reply."""
+        self.cuts, self.redos = self.cuts + 1, self.redos + 1
+        self.max_tokens = max_tokens
+        self.spent(reply)
+
+    def go_on_after(self, addition: Addition) -> None:
+        """Tell Claude something after a reply that asks for nothing."""
+        self.reply = None
+        self.additions = (*self.additions, addition)
 
     def summed_up(self, reply: ClaudeReply) -> None:
         """Take a summary: it stands in place of the conversation before it, and is no step."""
@@ -203,12 +235,23 @@ class RunState:
         failed = bool(results) and all(_failed(item) for item in results)
         self.additions = (*results, *self.additions)
         self.reply, self.results = None, {}
-        self.failing = self.failing + 1 if failed else 0
+        self._failed(reply if failed else None)
         self.waiting.clear()
+
+    def _failed(self, reply: ClaudeReply | None) -> None:
+        """Count the steps in a row of which every call failed; of 0.4 on, of the same calls."""
+        asked = tuple(sorted(call.fingerprint for call in reply.calls)) if reply else ()
+        again = asked == self.repeated or not self.keeps_rules_of(4)
+        self.failing = (self.failing + 1 if again else 1) if reply else 0
+        self.repeated = asked
 
     def doubt(self, call: str) -> None:
         """Note that a call's effect may or may not have happened."""
         self.in_doubt = (*self.in_doubt, call)
+
+    def keeps_rules_of(self, release: int) -> bool:
+        """Say whether the run was begun by that minor release or a later one."""
+        return self.opening is not None and self.opening.rules >= release
 
     @property
     def limits(self) -> Limits:
@@ -276,6 +319,8 @@ class RunState:
 
     def _with_input(self, waiting: Waiting) -> Waiting:
         # At each look: kept in `Waiting`, which `approve` returns, history would hold it once more.
+        if waiting.kind == "limit":
+            return waiting
         return waiting.model_copy(update={"input": self._input(waiting.call)})
 
     def _input(self, call: str) -> str:
@@ -305,6 +350,8 @@ def _bounded(text: str) -> str:
 
 
 def _waits(call: Waiting, run: str) -> str:
+    if call.kind == "limit":
+        return f"- **waits for a person** at a limit: {call.why}. {how_to_answer(run, call)}"
     asked = "needs an approval" if call.kind == "approval" else "is in doubt"
     # Claude's words must not end the code span, and be read as ours.
     summary = call.summary.replace("`", "'")

@@ -23,6 +23,12 @@ def outcome_of(error: ActivityError) -> Outcome:
     return _OUTCOMES.get(kind_of(error), "failed")
 
 
+def limit_of(error: ActivityError) -> tuple[Outcome, str] | None:
+    """Say which limit an activity met before it sent its request; None: it stopped otherwise."""
+    told = gave_up(error) if kind_of(error) == "limit" else None
+    return (told.limit, reason_of(error)) if told and told.limit else None
+
+
 def reason_of(error: ActivityError) -> str:
     """Give the sentence that the activity left for people."""
     cause = error.cause

@@ -12,6 +12,7 @@ D = TypeVar("D", Approval, Denial, Resolution)
 _WHAT_TO_SAY = {
     "approval": "waits for an approval: approve it or deny it",
     "doubt": "is in doubt: resolve it",
+    "limit": "is no call: the run has met a limit. `limit` raises it",
 }
 
 
@@ -83,6 +84,11 @@ class WaitingCalls:
         """Take over what another workflow run of the chain was waiting for."""
         self.shown = {each.call: each for each in waiting}
         self._decided = dict(decided)
+
+    def drop(self, name: str) -> None:
+        """Forget what nobody needs to decide any more."""
+        if self.shown.pop(name, None):
+            self.changed()
 
     def clear(self) -> None:
         """Forget all calls: none of them will run any more."""

@@ -61,7 +61,13 @@ class Carried(Wire):
     repeated: tuple[str, ...] = ()
     """Fingerprints of the calls of the last step, where all of them failed."""
     pauses: int = 0
-    """Replies in a row that Claude or the API left unfinished."""
+    """Replies in a row in which the API paused Claude's turn."""
+    cuts: int = 0
+    """Replies in a row that were cut off at `max_tokens`."""
+    unfinished: bool = False
+    """What Claude says next goes on from its last words."""
+    redos: int = 0
+    """Tries of the step under way."""
     max_tokens: int = 0
     """Of replies, once one was cut off; 0: the agent's own."""
     longest_gap_s: float = 0.0
