@@ -17,11 +17,11 @@ def request_of(given: ClaudeInput, found: Before, turn: Turn) -> Request:
 
     Raises the error that stops the step where the request is too full, or nothing can be summed up.
     """
-    frozen, earlier = found.opening.frozen, found.earlier.messages
+    opening, earlier = found.opening, found.earlier.messages
     if given.compact == "now":
-        return summary_request(frozen, _summed_up(earlier))
+        return summary_request(opening.frozen, _summed_up(earlier), opening.betas)
     new = map(str.encode, transcript.user_message(turn))
-    request = reply_request(frozen, [*earlier, *new])
+    request = reply_request(opening.frozen, [*earlier, *new], opening.betas)
     if given.compact == "if_full" and given.context:
         why = nearly_full(given.context, turn.content, len(request.body), request.max_tokens)
         if why:

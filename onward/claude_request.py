@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from onward import json_text
+from onward.betas import SUMMARY, betas_of
+from onward.messages import Outcome
 from onward.transcript import begin_with_summary
 
 _SUMMARY_TOKENS = 8192
 """Room for a summary and the thinking before it, where a reply has less."""
-_ON_DEMAND, _AT_THRESHOLD = "compact-2026-09-04", "compact-2026-01-12"
-_EDITING = "context-management-2025-06-27"
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class Request:
     """Where in `body` the messages begin; what is before them is short."""
     stream: bool = True
     """The reply is asked for as a stream of events."""
+    lowered: Outcome | None = None
+    """The run's limit for whose sake `max_tokens` is less than it was to be."""
 
     def but(self, **fields: Any) -> "Request":
         """Make the same request with other top-level fields; its messages stay as they are."""
@@ -40,31 +42,55 @@ class Request:
         )
 
 
-def reply_request(frozen: str, messages: Sequence[bytes]) -> Request:
-    """Make the request for a reply to `messages`, JSON texts; `frozen`: all else, JSON text."""
-    plain = json_text.values(frozen)
-    managed: dict[str, Any] = plain.get("context_management") or {}
-    edits = [str(edit.get("type")) for edit in managed.get("edits") or ()]
-    needed = {
-        _EDITING: bool(edits),
-        _AT_THRESHOLD: any(edit.startswith("compact_") for edit in edits),
-        _ON_DEMAND: begin_with_summary(messages),
-    }
-    head = _head(frozen)
-    return Request(
-        body=_joined(head, messages),
-        model=str(plain["model"]),
-        max_tokens=int(plain["max_tokens"]),
-        betas=tuple(beta for beta, used in needed.items() if used),
-        messages_at=len(head),
-    )
+@dataclass(frozen=True)
+class _Head:
+    """All of a request but its messages."""
+
+    text: bytes
+    model: str
+    max_tokens: int
+    betas: tuple[str, ...]
+    marks: MessageMarks
 
 
-def summary_request(frozen: str, messages: Sequence[bytes]) -> Request:
+def reply_request(
+    frozen: str, messages: Sequence[bytes], lifetime: Lifetime | None = None
+) -> Request:
+    """Make the request for a reply to `messages`, JSON texts; `frozen`: all else, JSON text.
+
+    `lifetime`: how long the API keeps its prefix; None: it is not cached.
+    """
+    head = _reply_head(frozen, lifetime)
+    betas = (*head.betas, _ON_DEMAND) if begin_with_summary(messages) else head.betas
+    return _request(head, messages, betas)
+
+
+def summary_request(
+    frozen: str, messages: Sequence[bytes], lifetime: Lifetime | None = None
+) -> Request:
     """Make the request for a summary of `messages`, in place of a reply.
 
     It has the same system prompt and tools, but nothing that shapes a reply: the API refuses it.
     """
+    head = _summary_head(frozen, lifetime)
+    return _request(head, messages, head.betas)
+
+
+# A run's steps have their head in common, and with its tools it may be long.
+@lru_cache(maxsize=64)
+def _reply_head(frozen: str, lifetime: Lifetime | None) -> _Head:
+    body = json_text.load_object(frozen)
+    managed: dict[str, Any] = body.get("context_management") or {}
+    edits = [str(edit.get("type")) for edit in managed.get("edits") or ()]
+    needed = {
+        _EDITING: bool(edits),
+        _AT_THRESHOLD: any(edit.startswith("compact_") for edit in edits),
+    }
+    return _head(body, lifetime, tuple(beta for beta, used in needed.items() if used))
+
+
+@lru_cache(maxsize=64)
+def _summary_head(frozen: str, lifetime: Lifetime | None) -> _Head:
     body = json_text.load_object(frozen)
     for name in ("context_management", "stop_sequences"):
         body.pop(name, None)
@@ -75,18 +101,28 @@ def summary_request(frozen: str, messages: Sequence[bytes]) -> Request:
         body["output_config"] = {k: v for k, v in output.items() if k != "format"}
     body["max_tokens"] = max(int(body["max_tokens"]), _SUMMARY_TOKENS)
     body["compaction"] = {"type": "summarize"}
-    head = _head(json_text.dumps(body))
-    return Request(
-        body=_joined(head, messages),
+    return _head(body, lifetime, (_ON_DEMAND,))
+
+
+def _head(body: dict[str, Any], lifetime: Lifetime | None, betas: tuple[str, ...]) -> _Head:
+    marked, marks = mark_head(body | {"stream": True}, lifetime)
+    return _Head(
+        text=json_text.dumps(marked)[:-1].encode(),
         model=str(body["model"]),
-        max_tokens=body["max_tokens"],
-        betas=(_ON_DEMAND,),
-        messages_at=len(head),
+        max_tokens=int(body["max_tokens"]),
+        betas=betas,
+        marks=marks,
     )
 
 
-def _head(frozen: str) -> bytes:
-    return f'{frozen.rstrip()[:-1]},"stream":true'.encode()
+def _request(head: _Head, messages: Sequence[bytes], betas: tuple[str, ...]) -> Request:
+    return Request(
+        body=_joined(head.text, mark_messages(messages, head.marks)),
+        model=head.model,
+        max_tokens=head.max_tokens,
+        betas=betas,
+        messages_at=len(head.text),
+    )
 
 
 def _joined(head: bytes, messages: Iterable[bytes]) -> bytes:
