@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from onward import json_text
 from onward.betas import SUMMARY, betas_of
+from onward.caching import Lifetime, MessageMarks, mark_head, mark_messages
 from onward.messages import Outcome
 from onward.transcript import begin_with_summary
 
@@ -54,39 +56,36 @@ class _Head:
 
 
 def reply_request(
-    frozen: str, messages: Sequence[bytes], lifetime: Lifetime | None = None
+    frozen: str,
+    messages: Sequence[bytes],
+    betas: Iterable[str] = (),
+    lifetime: Lifetime | None = None,
 ) -> Request:
     """Make the request for a reply to `messages`, JSON texts; `frozen`: all else, JSON text.
 
-    `lifetime`: how long the API keeps its prefix; None: it is not cached.
+    `betas`: what to name in its header beside what it needs. `lifetime`: how long the API keeps its
+    prefix; None: it is not cached.
     """
-    head = _reply_head(frozen, lifetime)
-    betas = (*head.betas, _ON_DEMAND) if begin_with_summary(messages) else head.betas
-    return _request(head, messages, betas)
+    return _request(_reply_head(frozen, lifetime), messages, betas)
 
 
 def summary_request(
-    frozen: str, messages: Sequence[bytes], lifetime: Lifetime | None = None
+    frozen: str,
+    messages: Sequence[bytes],
+    betas: Iterable[str] = (),
+    lifetime: Lifetime | None = None,
 ) -> Request:
     """Make the request for a summary of `messages`, in place of a reply.
 
     It has the same system prompt and tools, but nothing that shapes a reply: the API refuses it.
     """
-    head = _summary_head(frozen, lifetime)
-    return _request(head, messages, head.betas)
+    return _request(_summary_head(frozen, lifetime), messages, betas)
 
 
-# A run's steps have their head in common, and with its tools it may be long.
+# All steps of a run have their head in common, and with its tools it may be long.
 @lru_cache(maxsize=64)
 def _reply_head(frozen: str, lifetime: Lifetime | None) -> _Head:
-    body = json_text.load_object(frozen)
-    managed: dict[str, Any] = body.get("context_management") or {}
-    edits = [str(edit.get("type")) for edit in managed.get("edits") or ()]
-    needed = {
-        _EDITING: bool(edits),
-        _AT_THRESHOLD: any(edit.startswith("compact_") for edit in edits),
-    }
-    return _head(body, lifetime, tuple(beta for beta, used in needed.items() if used))
+    return _head(json_text.load_object(frozen), lifetime)
 
 
 @lru_cache(maxsize=64)
@@ -101,26 +100,27 @@ def _summary_head(frozen: str, lifetime: Lifetime | None) -> _Head:
         body["output_config"] = {k: v for k, v in output.items() if k != "format"}
     body["max_tokens"] = max(int(body["max_tokens"]), _SUMMARY_TOKENS)
     body["compaction"] = {"type": "summarize"}
-    return _head(body, lifetime, (_ON_DEMAND,))
+    return _head(body, lifetime)
 
 
-def _head(body: dict[str, Any], lifetime: Lifetime | None, betas: tuple[str, ...]) -> _Head:
+def _head(body: dict[str, Any], lifetime: Lifetime | None) -> _Head:
     marked, marks = mark_head(body | {"stream": True}, lifetime)
     return _Head(
         text=json_text.dumps(marked)[:-1].encode(),
         model=str(body["model"]),
         max_tokens=int(body["max_tokens"]),
-        betas=betas,
+        betas=tuple(betas_of(body)),
         marks=marks,
     )
 
 
-def _request(head: _Head, messages: Sequence[bytes], betas: tuple[str, ...]) -> Request:
+def _request(head: _Head, messages: Sequence[bytes], betas: Iterable[str]) -> Request:
+    begun = (SUMMARY,) if begin_with_summary(messages) else ()
     return Request(
         body=_joined(head.text, mark_messages(messages, head.marks)),
         model=head.model,
         max_tokens=head.max_tokens,
-        betas=betas,
+        betas=tuple(dict.fromkeys((*betas, *head.betas, *begun))),
         messages_at=len(head.text),
     )
 
