@@ -7,6 +7,7 @@ from typing import Any
 from temporalio import activity
 
 from activities.before import Before, before
+from activities.budget import Budget
 from activities.failures import again, stop, translated
 from activities.lease import Lease
 from activities.making_room import refuse_no_summary, request_of
@@ -125,7 +126,8 @@ class _StepAttempt:
         async with self._lease:
             self._lease.hold(self._position.renew)
             try:
-                request = request_of(self._given, found, turn)
+                budget = Budget(self._given, found.opening, turn, self._requests.spend)
+                request = budget.affordable(request_of(self._given, found, turn))
                 message = await self._message(found, request)
             except (Exception, asyncio.CancelledError):
                 await self._position.release(maybe=False, count=self._requests.sent_now)
@@ -152,7 +154,8 @@ class _StepAttempt:
     ) -> ClaudeReply:
         """Record the reply and its calls as one; first recorded wins."""
         full = context_use(message, request.model, len(request.body))
-        reply = self._prepared(found, turn, message).model_copy(update={"context": full})
+        asked = {"max_tokens": request.max_tokens, "lowered": request.lowered, "context": full}
+        reply = self._prepared(found, turn, message).model_copy(update=asked)
         told = await self._position.complete(reply.record(), turn.model_dump_json())
         if told is None:
             self.recorded = False  # the next step finds the gap, and history fills it
