@@ -287,6 +287,7 @@ class RunState:
             agent=self.request.agent,
             state=state,
             step=str(self.step),
+            steps=self.steps,
             doing=self.doing,
             outcome=self.outcome,
             limits=self.limits if self.opening else None,

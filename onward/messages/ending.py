@@ -62,7 +62,13 @@ class RunStatus(Wire):
     limits: Limits | None = None
     """None until the run has begun."""
     price_known: bool | None = None
-    """False: the model's price is not known, so `max_cost_usd` cannot be enforced."""
+    """False: the model's price is not known, so the run has no limit in money."""
+    steps: int = 0
+    """Steps that are done, as `max_steps` counts them."""
+    went_s: float = 0.0
+    """Seconds of `max_wall_time` that were gone by `at_ms`."""
+    at_ms: int = 0
+    """When anything happened in the run last, Unix ms; 0: not known."""
     spend: Spend = Spend()
     in_doubt: tuple[str, ...] = ()
     waiting: tuple[Waiting, ...] = ()
