@@ -19,7 +19,16 @@ class Attempt(Wire):
     sent: bool = True
     """False: it turned out that nothing reached the API."""
     refused: bool = False
-    """The API answered with an error instead of a reply, which costs nothing."""
+    """Something else than a reply came back, which costs nothing."""
+    foreign: bool = False
+    """It was not Claude's API that answered."""
+    max_tokens: int = 0
+    """The most that the API then said it allows; 0: it did not say."""
+    unstreamable: bool = False
+    """Its stream could not be kept without loss: the next request asks for the reply in one piece.
+    """
+    unbilled: bool = False
+    """Claude declined before it wrote anything: `usage` has tokens, and they cost nothing."""
 
 
 class Tally(Wire):
