@@ -8,28 +8,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
+from pydantic import ValidationError
+
+from onward import agent_checks as checks
 from onward import json_text
 from onward.errors import AppError, UsageError
 from onward.messages import CachePolicy, EffectClass, Limits
-from onward.models import capacity
-from onward.names import READ_RESULT, RESERVED_ACTIVITIES
-from onward.tools.decorator import NAME, Tool
+from onward.model_fit import refuse_unfit
+from onward.models import Capacity, Effort, ThinkingName, capacity
+from onward.tools.decorator import Tool
 from onward.tools.read_result import read_result
 
 BUILT_IN = "onward.builtin:app"
 
-_REFUSED_SETTINGS = {
-    **dict.fromkeys(("model", "max_tokens", "system", "tools"), "give it as the agent's argument"),
-    **dict.fromkeys(("messages", "stream"), "Onward sets it for every request"),
-    "compaction": "give the agent context='compact'",
-    **dict.fromkeys(("temperature", "top_p", "top_k"), "current models refuse it"),
-    **dict.fromkeys(
-        ("extra_headers", "extra_query", "extra_body", "timeout"), "it is not part of a body"
-    ),
-}
 ContextPolicy = Literal["compact", "clear", "stop"]
+AtLimit = Literal["stop", "wait"]
+ServiceTier = Literal["auto", "standard_only"]
+Speed = Literal["standard", "fast"]
 _CLEARS = "clear_tool_uses_20250919"
 _SPEC = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<attribute>\w+)")
 
@@ -47,37 +44,72 @@ class Agent:
     model: str
     system: str = ""
     tools: Sequence[Tool[..., Any]] = ()
+    server_tools: Sequence[Mapping[str, Any]] = ()
+    """Tools that the API runs by itself, as it defines them; Claude sees them after `tools`."""
     limits: Limits = field(default_factory=Limits)
     max_tokens: int = 16_000
     """Output tokens of one reply."""
+    effort: Effort | None = None
+    """How much Claude puts into a reply; None: the model's own default."""
+    thinking: ThinkingName | Mapping[str, Any] | None = None
+    """A kind, or a dict as the API defines it; None: the model's own default."""
     context: ContextPolicy = "compact"
     """How room is made where the model's context window, or the 32 MB that a request may have, is
     nearly full. `compact`: Claude sums up the conversation, and goes on from that. `clear`: before
     it comes to that, the API leaves old tool results out of what Claude reads. `stop`: not at all.
     Where no room can be made, the run ends with outcome `context_exceeded`."""
+    context_management: Mapping[str, Any] | None = None
+    """Edits of the API's own, in place of what `clear` asks for."""
     cache: CachePolicy = "auto"
     """How long the API keeps what every step sends again."""
-    at_limit: Literal["stop", "wait"] = "stop"
+    at_limit: AtLimit = "stop"
     """`wait`: a run that meets a limit waits for a person who raises it."""
-    betas: Sequence[str] = ()
-    """Beta features that every request names in its header."""
     needs_workspace: bool = False
     """Its tools work in a folder: a run without one is refused at its beginning."""
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """More of a Messages API request's body, as plain JSON: `thinking`, `tool_choice`, …"""
+    metadata: Mapping[str, Any] | None = None
+    """What the API is told about the request: `{"user_id": …}`, an id that names no person."""
+    service_tier: ServiceTier | None = None
+    speed: Speed | None = None
+    """`fast`: a reply comes up to 2.5 times as fast, for twice the price."""
+    betas: Sequence[str] = ()
+    """Beta features that every request names, beside those that Onward sees it needs."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """More of a Messages API request's body, as plain JSON: `tool_choice`, `mcp_servers`, …"""
 
     def __post_init__(self) -> None:
-        _refuse_name(self.name)
+        checks.refuse_name(self.name)
         where = f"Agent {self.name!r}"
-        _refuse_text(where, "model", self.model, empty=False)
-        _refuse_text(where, "system", self.system, empty=True)
+        checks.refuse_text(where, "model", self.model, empty=False)
+        checks.refuse_text(where, "system", self.system, empty=True)
         object.__setattr__(self, "tools", tuple(self.tools))
-        _refuse_tools(where, self.tools)
-        _refuse_limits(where, self.limits)
-        if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise AppError(f"{where} has max_tokens {self.max_tokens!r}; use an integer above 0")
-        _refuse_settings(where, self.settings)
-        _refuse_context(where, self.context, self.settings)
+        checks.refuse_tools(where, self.tools)
+        checks.refuse_server_tools(where, self.server_tools, self.tools)
+        checks.refuse_limits(where, self.limits)
+        checks.refuse_max_tokens(where, self.max_tokens)
+        checks.refuse_betas(where, self.betas)
+        for what, given, known in self._choices():
+            checks.refuse_choice(where, what, given, known)
+        self._refuse_dicts(where)
+
+    def _choices(self) -> Sequence[tuple[str, object, Sequence[object]]]:
+        return (
+            ("effort", self.effort, (None, *get_args(Effort))),
+            ("context", self.context, get_args(ContextPolicy)),
+            ("cache", self.cache, get_args(CachePolicy)),
+            ("at_limit", self.at_limit, get_args(AtLimit)),
+            ("service_tier", self.service_tier, (None, *get_args(ServiceTier))),
+            ("speed", self.speed, (None, *get_args(Speed))),
+        )
+
+    def _refuse_dicts(self, where: str) -> None:
+        if self.thinking is not None:
+            checks.refuse_thinking(where, self.thinking, self.max_tokens, self.betas)
+        if self.metadata is not None:
+            checks.refuse_json(where, "metadata", self.metadata)
+        if self.context_management is not None:
+            managed = self.context_management
+            checks.refuse_context_management(where, self.context, managed)
+        checks.refuse_extra_body(where, self.extra_body)
 
     @property
     def offered(self) -> Sequence[Tool[..., Any]]:
@@ -88,6 +120,12 @@ class Agent:
     def effects(self) -> dict[str, EffectClass]:
         """Effect class by name of what Claude may call."""
         return {tool.name: tool.effect for tool in self.offered}
+
+    @property
+    def cached(self) -> CachePolicy:
+        """`cache`, but for an hour where a tool asks a person, who takes more than five minutes."""
+        asks = any(tool.options.ask != "never" for tool in self.tools)
+        return "1h" if self.cache == "auto" and asks else self.cache
 
     def compacts(self, model: str | None = None) -> bool:
         """Say whether Claude is asked for a summary where its window is nearly full.
@@ -101,21 +139,41 @@ class Agent:
         """Find what Claude may call by name; None if there is none of that name (any more)."""
         return next((tool for tool in self.offered if tool.name == name), None)
 
-    def definition(self, model: str | None = None) -> str:
+    def definition(self, model: str | None = None, known: Capacity | None = None) -> str:
         """Write what stays fixed for a run: JSON text of a Messages API request without messages.
 
-        `model`: instead of the agent's own. Imports `anthropic`, for the tools' schemas. Raises
-        `AppError` for a tool without a schema, and where the model cannot reply at such length.
+        `model`: instead of the agent's own. `known`: what it can; None: what our table knows of it.
+        Imports `anthropic`, for the tools' schemas. Raises `AppError` for a tool without a schema,
+        and where the model is known to refuse what the agent asks for.
         """
-        body: dict[str, Any] = {"model": model or self.model, "max_tokens": self.max_tokens}
-        _refuse_length(f"Agent {self.name!r}", **body)
-        if self.context == "clear":
-            body["context_management"] = {"edits": [{"type": _CLEARS}]}
-        if self.system:
-            body["system"] = self.system
-        if self.tools:
-            body["tools"] = [_definition(tool) for tool in self.offered]
-        return json_text.dumps(body | dict(self.settings))
+        body = self._body(model or self.model)
+        refuse_unfit(f"Agent {self.name!r}", body, known or capacity(body["model"]))
+        return json_text.dumps(body)
+
+    def _body(self, model: str) -> dict[str, Any]:
+        extra = dict(self.extra_body)
+        effort = {"effort": self.effort} if self.effort else {}
+        options: dict[str, Any] = {
+            "context_management": self._edits(),
+            "system": self.system,
+            "tools": [*map(_definition, self.offered), *map(dict, self.server_tools)],
+            "thinking": self._thinking(),
+            "output_config": effort | extra.pop("output_config", {}),
+            "metadata": self.metadata,
+            "service_tier": self.service_tier,
+            "speed": self.speed,
+        }
+        # The API refuses an empty system prompt.
+        given = {name: value for name, value in options.items() if value}
+        return {"model": model, "max_tokens": self.max_tokens} | given | extra
+
+    def _edits(self) -> Mapping[str, Any] | None:
+        if self.context_management is None and self.context == "clear":
+            return {"edits": [{"type": _CLEARS}]}
+        return self.context_management
+
+    def _thinking(self) -> Mapping[str, Any] | None:
+        return {"type": self.thinking} if isinstance(self.thinking, str) else self.thinking
 
 
 class App:
@@ -127,10 +185,11 @@ class App:
                 raise AppError(f"App takes agents, not {agent!r}; make one with onward.Agent(…)")
         if not agents:
             raise AppError("App has no agents; give it at least one onward.Agent(…)")
-        doubled = _doubled([agent.name for agent in agents])
-        if doubled:
-            raise AppError(f"App has two agents named {doubled!r}; rename one")
-        self.agents: dict[str, Agent] = {agent.name: agent for agent in agents}
+        self.agents: dict[str, Agent] = {}
+        for agent in agents:
+            if agent.name in self.agents:
+                raise AppError(f"App has two agents named {agent.name!r}; rename one")
+            self.agents[agent.name] = agent
 
     def agent(self, name: str) -> Agent:
         """Find an agent by name. Raises `UsageError` that names those there are."""
@@ -176,11 +235,22 @@ def _import(name: str) -> ModuleType:
         raise AppError(_not_found(name, error, here)) from error
     except AppError as error:
         raise AppError(f"App module {name!r} is not valid: {error}") from error
+    except ValidationError as error:
+        raise AppError(f"App module {name!r} is not valid: {_refused(error)}") from error
     except (Exception, SystemExit) as error:  # importing runs whatever the module holds
         raise AppError(
             f"App module {name!r} failed to import: {type(error).__name__}: {error};"
             f" try `python -c 'import {name}'` to see where"
         ) from error
+
+
+def _refused(error: ValidationError) -> str:
+    """Say in a line what pydantic refused, such as a limit of zero."""
+    problems = (
+        f"{'.'.join(map(str, problem['loc']))} is {problem['input']!r}: {problem['msg']}"
+        for problem in error.errors()
+    )
+    return f"in {error.title}, {'; '.join(problems)}"
 
 
 def _not_found(name: str, error: ModuleNotFoundError, here: str) -> str:
@@ -197,90 +267,6 @@ def _not_found(name: str, error: ModuleNotFoundError, here: str) -> str:
 
 def _definition(tool: Tool[..., Any]) -> dict[str, Any]:
     definition = tool.definition()
-    _refuse_surrogates(
-        f"The definition of tool {tool.name!r}", json.dumps(definition, ensure_ascii=False)
-    )
+    text = json.dumps(definition, ensure_ascii=False)
+    checks.refuse_surrogates(f"The definition of tool {tool.name!r}", text)
     return definition
-
-
-def _refuse_name(name: object) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise AppError(f"An agent cannot be named {name!r}: use 1 to 64 letters, digits, '_', '-'")
-
-
-def _refuse_text(where: str, what: str, text: object, *, empty: bool) -> None:
-    if not isinstance(text, str):
-        raise AppError(f"{where} has {what} {text!r}; use a string")
-    if not empty and not text.strip():
-        raise AppError(f"{where} has an empty {what}")
-    _refuse_surrogates(f"The {what} of {where.lower()}", text)
-
-
-def _refuse_surrogates(what: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise AppError(
-            f"{what} holds half a surrogate pair at character {error.start}, which cannot be sent;"
-            " remove it"
-        ) from error
-
-
-def _refuse_tools(where: str, tools: Sequence[object]) -> None:
-    names: list[str] = []
-    for tool in tools:
-        if not isinstance(tool, Tool):
-            raise AppError(f"{where} has {tool!r} as a tool; decorate the function with @tool")
-        names.append(tool.name)
-        if tool.name in {*RESERVED_ACTIVITIES, READ_RESULT}:
-            raise AppError(f"{where} has a tool {tool.name!r}, a name that Onward uses; rename it")
-    doubled = _doubled(names)
-    if doubled:
-        raise AppError(f"{where} has two tools named {doubled!r}; rename one")
-
-
-def _refuse_limits(where: str, limits: object) -> None:
-    if not isinstance(limits, Limits):
-        raise AppError(f"{where} has limits {limits!r}; use onward.Limits(…)")
-
-
-def _refuse_settings(where: str, given: object) -> None:
-    if not isinstance(given, Mapping):
-        raise AppError(f"{where} has settings {given!r}; use a dict")
-    settings = cast("Mapping[str, Any]", given)
-    for name in settings:
-        if name in _REFUSED_SETTINGS:
-            raise AppError(f"{where} has {name!r} in its settings: {_REFUSED_SETTINGS[name]}")
-    try:
-        text = json.dumps(dict(settings), allow_nan=False, ensure_ascii=False)
-        plain = json.loads(text) == dict(settings)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise AppError(f"{where} has settings that are not plain JSON: {error}") from error
-    if not plain:
-        raise AppError(f"{where} has settings that change as JSON: use lists and string keys")
-    _refuse_surrogates(f"The settings of {where.lower()}", text)
-
-
-def _refuse_context(where: str, context: object, settings: Mapping[str, Any]) -> None:
-    if context not in get_args(ContextPolicy):
-        known = ", ".join(map(repr, get_args(ContextPolicy)))
-        raise AppError(f"{where} has context {context!r}; use one of {known}")
-    # The API takes one kind of summary: it would refuse every request after the first of ours.
-    if context != "stop" and "compact_" in json.dumps(settings.get("context_management")):
-        raise AppError(
-            f"{where} lets the API compact by its settings, and Onward by context {context!r}; use "
-            "context='stop' with such settings"
-        )
-
-
-def _refuse_length(where: str, *, model: str, max_tokens: int) -> None:
-    known = capacity(model)
-    if known and max_tokens > known.max_output:
-        raise AppError(
-            f"{where} has max_tokens {max_tokens:,}; {model!r} replies with {known.max_output:,} "
-            "at most"
-        )
-
-
-def _doubled(names: Sequence[str]) -> str | None:
-    return next((name for name in names if names.count(name) > 1), None)

@@ -11,7 +11,9 @@ from datetime import date
 from typing import Literal, get_args
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
-ThinkingKind = Literal["adaptive", "disabled", "between_tools", "enabled"]
+ThinkingName = Literal["adaptive", "disabled", "between_tools"]
+"""A kind of thinking that needs no more said; `enabled` needs a budget."""
+ThinkingKind = Literal[ThinkingName, "enabled"]
 
 _VERSION = re.compile(r"-(\d{8}|latest)$")
 

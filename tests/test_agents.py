@@ -32,7 +32,7 @@ def agent(name: str = "a", **options: Any) -> Agent:
 
 def test_definition_is_a_request_without_messages() -> None:
     """What a run freezes has everything of a request but the conversation, in a fixed order."""
-    made = agent(system="Be brief.", tools=[look, act], settings={"thinking": {"type": "adaptive"}})
+    made = agent(system="Be brief.", tools=[look, act], thinking="adaptive")
     body = json.loads(made.definition())
     assert list(body) == ["model", "max_tokens", "system", "tools", "thinking"]
     assert (body["model"], body["max_tokens"], body["system"]) == (
@@ -87,17 +87,17 @@ def _reserved() -> Any:
         ({"limits": {"max_steps": 1}}, "onward.Limits"),
         ({"max_tokens": 0}, "max_tokens 0"),
         ({"max_tokens": True}, "max_tokens True"),
-        ({"settings": {"temperature": 0.5}}, "'temperature'.*current models refuse it"),
-        ({"settings": {"top_p": 0.5}}, "'top_p'"),
-        ({"settings": {"stream": True}}, "'stream'"),
-        ({"settings": {"messages": []}}, "'messages'"),
-        ({"settings": {"system": "x"}}, "agent's argument"),
-        ({"settings": {"metadata": {"when": object()}}}, "not plain JSON"),
-        ({"settings": {"metadata": {"x": float("nan")}}}, "not plain JSON"),
-        ({"settings": {"metadata": {"x": (1, 2)}}}, "lists and string keys"),
-        ({"settings": {"metadata": {1: 2}}}, "lists and string keys"),
-        ({"settings": {"metadata": {"x": "\ud800"}}}, "half a surrogate"),
-        ({"settings": []}, "use a dict"),
+        ({"extra_body": {"temperature": 0.5}}, "'temperature'.*the API refuses it"),
+        ({"extra_body": {"top_p": 0.5}}, "'top_p'"),
+        ({"extra_body": {"stream": True}}, "'stream'"),
+        ({"extra_body": {"messages": []}}, "'messages'"),
+        ({"extra_body": {"system": "x"}}, "agent's argument"),
+        ({"extra_body": {"container": {"when": object()}}}, "not plain JSON"),
+        ({"extra_body": {"container": {"x": float("nan")}}}, "not plain JSON"),
+        ({"extra_body": {"container": {"x": (1, 2)}}}, "lists and string keys"),
+        ({"extra_body": {"container": {1: 2}}}, "lists and string keys"),
+        ({"extra_body": {"container": {"x": "\ud800"}}}, "half a surrogate"),
+        ({"extra_body": []}, "use a dict"),
     ],
 )
 def test_agent_that_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:

@@ -61,7 +61,8 @@ def test_a_longer_reply_leaves_as_much_room_for_a_summary() -> None:
 
 def test_a_request_may_be_changed_but_for_its_messages() -> None:
     """A shorter reply, or one in one piece, is asked for with else the very same bytes."""
-    whole = json_text.dumps({"model": MODEL, "max_tokens": 9, "tools": [json_text.raw("[1.50]")]})
+    tool = json_text.raw('{"maximum":1.50}')
+    whole = json_text.dumps({"model": MODEL, "max_tokens": 9, "tools": [tool]})
     request = reply_request(whole, [USER, REPLY, USER])
     changed = request.but(max_tokens=5, stream=False)
     expected = request.body.replace(b'"max_tokens":9', b'"max_tokens":5')
@@ -286,10 +287,10 @@ def test_an_agent_cannot_reply_at_greater_length_than_its_model() -> None:
     ("options", "said"),
     [
         ({"context": "shrink"}, "use one of 'compact', 'clear', 'stop'"),
-        ({"settings": {"compaction": {"type": "summarize"}}}, "context='compact'"),
+        ({"extra_body": {"compaction": {"type": "summarize"}}}, "context='compact'"),
         (
-            {"settings": {"context_management": {"edits": [{"type": "compact_20260112"}]}}},
-            "use context='stop' with such settings",
+            {"context_management": {"edits": [{"type": "compact_20260112"}]}},
+            "use context='stop' with it",
         ),
     ],
 )
@@ -302,5 +303,5 @@ def test_an_agent_has_one_way_to_make_room(options: dict[str, Any], said: str) -
 def test_what_the_api_clears_may_be_set() -> None:
     """Own edits take the place of the usual one."""
     edits = {"edits": [{"type": "clear_tool_uses_20250919", "keep": {"value": 9}}]}
-    agent = Agent("a", model="m", context="clear", settings={"context_management": edits})
+    agent = Agent("a", model="m", context="clear", context_management=edits)
     assert json.loads(agent.definition())["context_management"] == edits

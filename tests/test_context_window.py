@@ -265,9 +265,9 @@ async def test_old_results_are_cleared_before_anything_is_summed_up(bench: Bench
 
 
 async def test_the_api_may_compact_by_itself(bench: Bench) -> None:
-    """With settings that let it, its block is sent back where it stood, and a pause goes on."""
+    """With edits that let it, its block is sent back where it stood, and a pause goes on."""
     edit = {"type": "compact_20260112", "pause_after_compaction": True}
-    app = app_of(context="stop", settings={"context_management": {"edits": [edit]}})
+    app = app_of(context="stop", context_management={"edits": [edit]})
     block = {"type": "compaction", "content": "So far: nothing.", "encrypted_content": "eA=="}
     run = await bench.run(app, Step(content=[block], stop_reason="compaction"), says())
     assert messages(run, 1)[1] == {"role": "assistant", "content": [block]}
