@@ -178,7 +178,7 @@ class _Copy:
                 "compacts": agent.compacts(model),
                 "reads_in_step": True,
                 "history_events": services.history_events,
-                "cache": agent.cache,
+                "cache": agent.cached,
                 "waits_at_limit": agent.at_limit == "wait",
                 "rules": RULES,
             }

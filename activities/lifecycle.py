@@ -73,7 +73,7 @@ class LifecycleActivities:
             reads_in_step=True,
             history_events=self._services.history_events,
             betas=tuple(agent.betas),
-            cache=agent.cache,
+            cache=agent.cached,
             waits_at_limit=agent.at_limit == "wait",
             rules=RULES,
         )

@@ -6,6 +6,7 @@ from typing import Any
 from activities.before import Before
 from activities.failures import stop
 from onward import transcript
+from onward.caching import lifetime_of
 from onward.claude_request import Request, reply_request, summary_request
 from onward.context_window import nearly_full
 from onward.messages import ClaudeInput, Spend
@@ -18,10 +19,11 @@ def request_of(given: ClaudeInput, found: Before, turn: Turn) -> Request:
     Raises the error that stops the step where the request is too full, or nothing can be summed up.
     """
     opening, earlier = found.opening, found.earlier.messages
+    lifetime = lifetime_of(opening.cache, long_cache=given.long_cache)
     if given.compact == "now":
-        return summary_request(opening.frozen, _summed_up(earlier), opening.betas)
+        return summary_request(opening.frozen, _summed_up(earlier), opening.betas, lifetime)
     new = map(str.encode, transcript.user_message(turn))
-    request = reply_request(opening.frozen, [*earlier, *new], opening.betas)
+    request = reply_request(opening.frozen, [*earlier, *new], opening.betas, lifetime)
     if given.compact == "if_full" and given.context:
         why = nearly_full(given.context, turn.content, len(request.body), request.max_tokens)
         if why:
