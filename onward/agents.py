@@ -127,12 +127,6 @@ class Agent:
         asks = any(tool.options.ask != "never" for tool in self.tools)
         return "1h" if self.cache == "auto" and asks else self.cache
 
-    @property
-    def cached(self) -> CachePolicy:
-        """`cache`, but for an hour where a tool asks a person, who takes more than five minutes."""
-        asks = any(tool.options.ask != "never" for tool in self.tools)
-        return "1h" if self.cache == "auto" and asks else self.cache
-
     def compacts(self, model: str | None = None) -> bool:
         """Say whether Claude is asked for a summary where its window is nearly full.
 
