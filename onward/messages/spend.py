@@ -1,7 +1,9 @@
 """What requests to Claude cost."""
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Self
+from operator import add, sub
+from typing import Any, Self, cast
 
 from pydantic import Field
 
@@ -20,8 +22,8 @@ class Attempt(Wire):
     """False: it turned out that nothing reached the API."""
     refused: bool = False
     """Something else than a reply came back, which costs nothing."""
-    foreign: bool = False
-    """It was not Claude's API that answered."""
+    misconfigured: bool = False
+    """It never reached Claude's API, for the worker's settings lead elsewhere."""
     max_tokens: int = 0
     """The most that the API then said it allows; 0: it did not say."""
     unstreamable: bool = False
@@ -32,7 +34,7 @@ class Attempt(Wire):
 
 
 class Tally(Wire):
-    """Tokens and money of some requests. Sums with `+`."""
+    """Tokens and money of some requests. Adds and subtracts field by field."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -53,9 +55,15 @@ class Tally(Wire):
     """Requests whose price is not known: `cost_usd` leaves them out."""
 
     def __add__(self, other: Self) -> Self:
+        return self._by_field(add, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._by_field(sub, other)
+
+    def _by_field(self, operation: "_Operation", other: Self) -> Self:
         names = type(self).model_fields
-        sums = {name: _sum(getattr(self, name), getattr(other, name)) for name in names}
-        return type(self)(**sums)
+        mine, others = ({name: getattr(each, name) for name in names} for each in (self, other))
+        return type(self)(**{n: _combined(operation, mine[n], others[n]) for n in names})
 
     @property
     def tokens(self) -> int:
@@ -65,7 +73,7 @@ class Tally(Wire):
 
 
 class Spend(Tally):
-    """Tokens and money of a run or a step, lost attempts included. Sums with `+`."""
+    """Tokens and money of a run or a step, lost attempts included. Adds and subtracts."""
 
     lost_requests: int = 0
     """Requests whose reply never arrived whole; their tokens are a lower bound."""
@@ -74,17 +82,28 @@ class Spend(Tally):
     saved: Tally = Tally()
     """Of replies that were found in the ledger instead of being paid again; in no total."""
     models: dict[str, Tally] = Field(default_factory=dict[str, Tally])
-    """The totals by model, as the API names it."""
+    """The totals by model, as the API names it. A request that several serve counts with each."""
+
+    @property
+    def total(self) -> Tally:
+        """What is in all requests together."""
+        return Tally(**{name: getattr(self, name) for name in Tally.model_fields})
+
+    @property
+    def answered(self) -> Tally:
+        """Of a step: what the one request cost whose reply arrived."""
+        return (self.total - self.lost).model_copy(update={"requests": 1})
 
 
-def _sum(one: Any, other: Any) -> Any:
-    if isinstance(one, dict):
-        return {name: _sum_of(one, other, name) for name in (*one, *other)}
-    return one + other
+_Operation = Callable[[Any, Any], Any]
 
 
-def _sum_of(one: dict[str, Tally], other: dict[str, Tally], name: str) -> Tally:
-    return one.get(name, Tally()) + other.get(name, Tally())
+def _combined(operation: _Operation, one: Any, other: Any) -> Any:
+    if not isinstance(one, dict):
+        return operation(one, other)
+    mine, others = cast("dict[str, Tally]", one), cast("dict[str, Tally]", other)
+    none = Tally()
+    return {n: operation(mine.get(n, none), others.get(n, none)) for n in (*mine, *others)}
 
 
 class Rest(Wire):
