@@ -7,9 +7,11 @@ from temporalio.service import RPCError
 
 from activities.position import Position
 from activities.services import Services, reset_lineage
+from onward.errors import AppError
 from onward.ledger import Ledger
-from onward.messages import Opening, RunRef, Witness
+from onward.messages import Limits, Opening, RunRef, Witness
 from onward.own_history import read_history
+from onward.pricing import price_known
 from onward.transcript import BEGINNING
 
 
@@ -45,6 +47,19 @@ async def recorded(
         told = await position.complete(mine)
         first = told.result if told else mine
     return Opening.model_validate_json(first).model_copy(update={"witness": witness})
+
+
+def refuse_unpriced(model: str, limits: Limits) -> None:
+    """Raise `AppError` where a limit in money cannot be kept: the model's price is not known."""
+    if limits.max_cost_usd is None or price_known(model):
+        return
+    raise AppError(
+        f"the price of the model {model!r} is not known, so its run cannot be kept below "
+        f"${limits.max_cost_usd}. Start it with `--max-cost-usd none`, or give its agent "
+        f"`Limits(max_cost_usd=None)`: then {limits.max_tokens_total:,} tokens bound it, and of "
+        f"those {limits.max_output_tokens:,} that Claude writes (`--max-tokens`, "
+        "`--max-output-tokens`)"
+    )
 
 
 async def _original_witness(services: Services, run: RunRef) -> Witness | None:

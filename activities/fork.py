@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.beginning import recorded, witness_of
+from activities.beginning import recorded, refuse_unpriced, witness_of
 from activities.failures import stop, translated
 from activities.pulse import Pulse
 from activities.services import Services
@@ -43,6 +43,7 @@ from onward.messages import (
 )
 from onward.names import FORK, FORK_NOTICE, FORK_OWNER, RULES
 from onward.own_history import read_history
+from onward.pricing import price_known
 from onward.records import Restored
 from onward.retelling.steps import retold
 from onward.run_records import Added, RunRecords
@@ -167,12 +168,15 @@ class _Copy:
         """Freeze what the other run froze; what this worker and the person say about the rest."""
         services, was, steps = self.services, cut_off.retelling.opening, cut_off.last.number
         agent, model = services.app.agent(self.given.request.agent), _model(was)
+        limits = _limits(was, self.given.request, steps)
+        refuse_unpriced(model, limits)
         return was.model_copy(
             update={
-                "limits": _limits(was, self.given.request, steps),
+                "limits": limits,
                 "copied_steps": steps,
                 "witness": witness,
                 "takeover_s": services.takeover_s,
+                "price_known": price_known(model),
                 "search_attributes": services.search_attributes,
                 "shows_waiting": services.search_attributes,
                 "compacts": agent.compacts(model),

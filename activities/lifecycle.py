@@ -3,7 +3,7 @@
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.beginning import recorded, witness_of
+from activities.beginning import recorded, refuse_unpriced, witness_of
 from activities.failures import translated
 from activities.pulse import Pulse
 from activities.services import Services
@@ -58,15 +58,17 @@ class LifecycleActivities:
                 f"agent {agent.name!r} works in a folder, and this run has none; "
                 "start it with --workspace DIR"
             )
-        frozen = agent.definition(request.model)
+        frozen, model = agent.definition(request.model), request.model or agent.model
+        limits = request.limits.of(agent.limits)
+        refuse_unpriced(model, limits)
         return Opening(
             frozen=frozen,
             effects=agent.effects,
-            limits=request.limits.of(agent.limits),
+            limits=limits,
             witness=witness,
             head=transcript.beginning(frozen),
             takeover_s=self._services.takeover_s,
-            price_known=price_known(request.model or agent.model),
+            price_known=price_known(model),
             search_attributes=self._services.search_attributes,
             shows_waiting=self._services.search_attributes,
             compacts=agent.compacts(request.model),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onward import client as runs
-from onward import listing, run_input, starting, watching
+from onward import limit_input, listing, run_input, starting, watching
 from onward.client import Report, Run
 from onward.console import (
     Output,
@@ -40,6 +40,7 @@ from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageE
 from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
+from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 from onward.watching import Beginning
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -80,10 +81,7 @@ class StartOptions:
     workspace: Path | None = None
     allow_dirty: bool = False
     model: str | None = None
-    max_steps: int | None = None
-    max_cost_usd: str | None = None
-    max_tokens: int | None = None
-    max_minutes: float | None = None
+    limits: TypedLimits = NO_LIMITS_TYPED
 
 
 def perform(command: Callable[[Output], Coroutine[Any, Any, int]], *, as_json: bool = False) -> int:
@@ -231,12 +229,7 @@ def _asked(options: StartOptions) -> RunRequest:
         )
     if options.model is not None and not options.model.strip():
         raise UsageError("--model is empty. Leave it out for the agent's own model")
-    limits = run_input.limits(
-        max_steps=options.max_steps,
-        max_cost_usd=options.max_cost_usd,
-        max_tokens=options.max_tokens,
-        max_minutes=options.max_minutes,
-    )
+    limits = limit_input.limits(options.limits)
     workspace = None if options.workspace is None else _workspace(options.workspace, dirty=True)
     return RunRequest(
         prompt=prompt, agent=options.agent, model=options.model, workspace=workspace, limits=limits
@@ -277,7 +270,7 @@ async def show_started(
     if started.how == "attached":
         out.say(f"the run {started.run.id!r} goes on already; attached to it")
         if request.model is not None or request.limits != LimitOverrides():
-            out.note("its model and limits stay as they were when it was started")
+            out.note("its model and limits stay as they are; `limit` changes its limits")
     elif again:
         out.say(
             f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
@@ -316,7 +309,7 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
 
 async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
     if begun.opening is not None:
-        unknown = "the price of this model is not known: its tokens are counted, its cost is not"
+        unknown = "the price of this model is not known: only its tokens and steps are bounded"
         return [] if begun.opening.price_known else [unknown]
     if begun.ended is not None:
         return []

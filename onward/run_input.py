@@ -1,28 +1,18 @@
-"""What a person gives for a run (prompt, id, limits), checked before anything is started."""
+"""What a person gives for a run, its prompt and its id, checked before anything is started."""
 
 import secrets
 import sys
 import unicodedata
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import BinaryIO
 
-from pydantic import ValidationError
-
 from onward.errors import UsageError
-from onward.messages import LimitOverrides
 
 MAX_PROMPT_BYTES = 1_000_000
 MAX_PROMPT_JSON_BYTES = 1_900_000
 """Temporal refuses more than 2 MiB, and quotes or line ends take two bytes each as JSON."""
 MAX_ID_BYTES = 200
-MAX_LIMITS = {
-    "max_steps": 10**6,
-    "max_cost_usd": 10**6,
-    "max_tokens_total": 10**12,
-    "max_wall_time": 31536000,
-}
 STDIN = "-"
 
 
@@ -102,51 +92,6 @@ def checked_id(run_id: str) -> str:
 def new_id(agent: str) -> str:
     """Make an id that people can read: agent, day (UTC), six random letters."""
     return checked_id(f"{agent}-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(3)}")
-
-
-def limits(
-    *,
-    max_steps: int | None = None,
-    max_cost_usd: str | None = None,
-    max_tokens: int | None = None,
-    max_minutes: float | None = None,
-) -> LimitOverrides:
-    """Make limits of what was typed; None leaves the agent's own.
-
-    Raises:
-        UsageError: one is zero, negative, endless or no number.
-
-    """
-    given = {
-        "max_steps": max_steps,
-        "max_cost_usd": _money(max_cost_usd),
-        "max_tokens_total": max_tokens,
-        "max_wall_time": None if max_minutes is None else max_minutes * 60,
-    }
-    for name, value in given.items():
-        if value is not None and not 0 < value <= MAX_LIMITS[name]:
-            typed = name.removeprefix("max_").removesuffix("_total")
-            option, unit = ("minutes", 60) if name == "max_wall_time" else (typed, 1)
-            raise UsageError(
-                f"--max-{option.replace('_', '-')} is {value / unit:g}; it must be more than 0 and "
-                f"at most {MAX_LIMITS[name] // unit:,}. Leave it out for the agent's own limit"
-            )
-    try:
-        return LimitOverrides.model_validate(given)
-    except ValidationError as error:
-        raise UsageError(f"these limits are not possible: {error}") from error
-
-
-def _money(text: str | None) -> Decimal | None:
-    if text is None:
-        return None
-    try:
-        amount = Decimal(text.removeprefix("$"))
-    except ArithmeticError:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
-        raise UsageError(f"--max-cost-usd is {text!r}; it must be an amount in dollars, as 2.50")
-    return amount
 
 
 def _check_size(size: int, json_size: int) -> None:

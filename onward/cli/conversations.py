@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from onward.cli.parameters import AsJson, RunId, perform
+from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 
 
 def transcript(
@@ -53,10 +54,7 @@ def fork(
     new_id: Annotated[str | None, Parameter(name="--id")] = None,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"])] = False,
     wait: bool = False,
-    max_steps: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_cost_usd: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_tokens: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_minutes: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None,
+    limits: TypedLimits = NO_LIMITS_TYPED,
     as_json: AsJson = False,
 ) -> int:
     """Start a new run that goes on from a copy of another run's conversation.
@@ -65,7 +63,8 @@ def fork(
     step. The new run has its own id and keys; nothing that was done is done again under them, and
     nothing is undone. If the other run did something after the step, that is listed, and --yes is
     needed; Claude is then told of it. Calls that were open are settled first: what may have
-    happened, Claude is told so. Spend and limits of the new run count from its beginning.
+    happened, Claude is told so. Spend and limits of the new run count from its beginning; where no
+    limit is given, the other run's hold anew.
 
     Example: python starter.py fork refunds-2026-11 --step 12 --message "Leave order A-7 out"
 
@@ -84,14 +83,6 @@ def fork(
         Go on although the other run did something after the step.
     wait
         Stay until the new run has ended. Ctrl-C leaves it running.
-    max_steps
-        End after so many more requests to Claude (default: the other run's own limit).
-    max_cost_usd
-        End when the new run has spent this many dollars.
-    max_tokens
-        End when it has used this many tokens.
-    max_minutes
-        End after this many minutes of running.
     as_json
         Print one JSON document; what was done since is its `effects_after`, also without --yes.
 
@@ -104,9 +95,6 @@ def fork(
         new_id=new_id,
         yes=yes,
         wait=wait,
-        max_steps=max_steps,
-        max_cost_usd=max_cost_usd,
-        max_tokens=max_tokens,
-        max_minutes=max_minutes,
+        limits=limits,
     )
     return perform(lambda out: command.fork(run_id, options, out), as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from onward.cli.parameters import AsJson, RunId, perform
+from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 
 
 def _no_option(_type: object, prompt: str | None) -> None:
@@ -30,10 +31,7 @@ def start(
     workspace: Path | None = None,
     allow_dirty: bool = False,
     model: str | None = None,
-    max_steps: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_cost_usd: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_tokens: Annotated[int | None, Parameter(allow_leading_hyphen=True)] = None,
-    max_minutes: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None,
+    limits: TypedLimits = NO_LIMITS_TYPED,
     as_json: AsJson = False,
 ) -> int:
     """Start a run, or attach to the one that has this --id.
@@ -48,6 +46,10 @@ def start(
     Temporal keeps closed runs (the namespace's retention, often a few days).
 
     Example: python starter.py start --file refunds.md --id refunds-2026-11
+
+    A run has limits, which are shown when it starts: its agent's own (often 100 steps, $5, 20
+    million tokens, 4 million of them written by Claude, and 60 minutes) where none is given here.
+    A model whose price is not known needs --max-cost-usd none. `limit` changes them in mid-run.
 
     Parameters
     ----------
@@ -69,14 +71,6 @@ def start(
         Work in a git folder although it has changes that are not committed.
     model
         Model to use instead of the agent's own.
-    max_steps
-        End after so many requests to Claude (default: the agent's own limit, often 100).
-    max_cost_usd
-        End when this many dollars are spent (often 5).
-    max_tokens
-        End when this many tokens are used.
-    max_minutes
-        End after this many minutes of running (often 60).
     as_json
         Print one JSON document.
 
@@ -93,10 +87,7 @@ def start(
         workspace=workspace,
         allow_dirty=allow_dirty,
         model=model,
-        max_steps=max_steps,
-        max_cost_usd=max_cost_usd,
-        max_tokens=max_tokens,
-        max_minutes=max_minutes,
+        limits=limits,
     )
     return perform(lambda out: commands.start(options, out), as_json=as_json)
 

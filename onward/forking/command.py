@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward import history, run_input, starting
+from onward import history, limit_input, run_input, starting
 from onward.client import Run, rpc_errors
 from onward.commands import show_started
 from onward.console import Output, count
@@ -20,6 +20,7 @@ from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
 from onward.room import check_room
 from onward.session import Session, find_run, open_session
+from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,20 +32,7 @@ class ForkOptions:
     new_id: str | None = None
     yes: bool = False
     wait: bool = False
-    max_steps: int | None = None
-    max_cost_usd: str | None = None
-    max_tokens: int | None = None
-    max_minutes: float | None = None
-
-    @property
-    def limits(self) -> LimitOverrides:
-        """The limits that were given. Raises UsageError."""
-        return run_input.limits(
-            max_steps=self.max_steps,
-            max_cost_usd=self.max_cost_usd,
-            max_tokens=self.max_tokens,
-            max_minutes=self.max_minutes,
-        )
+    limits: TypedLimits = NO_LIMITS_TYPED
 
 
 async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
@@ -53,7 +41,8 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
     Raises NoSuchRun, UsageError, ConnectError, PayloadError, HistoryGap, RedisFull.
     """
     message = _message(options.message)
-    limits, new_id = options.limits, options.new_id and run_input.checked_id(options.new_id)
+    limits = limit_input.limits(options.limits)
+    new_id = options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)
     effects = await _check(session, run, options)

@@ -10,6 +10,7 @@ from onward.messages.base import Wire
 # Histories of before 0.4 hold the former names.
 _TOKENS = AliasChoices("max_tokens_total", "max_tokens")
 _TIME = AliasChoices("max_wall_time", "max_time_s")
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Limits(Wire):
@@ -24,7 +25,7 @@ class Limits(Wire):
     """Tokens of all kinds, input and output, over the whole run."""
     max_output_tokens: Annotated[int, Field(gt=0)] = 4_000_000
     """Tokens that Claude writes, over the whole run."""
-    max_wall_time: Annotated[float, Field(gt=0, validation_alias=_TIME)] = 3600.0
+    max_wall_time: Annotated[_Seconds, Field(validation_alias=_TIME)] = 3600.0
     """Seconds since the run was begun; waiting for people is left out."""
     max_repeats: Annotated[int, Field(gt=0)] = 5
     """Steps in a row that ask for the very same calls, and all of those fail."""
@@ -42,7 +43,8 @@ class LimitOverrides(Wire):
     """No limit in money: for a model whose price is not known."""
     max_tokens_total: Annotated[int | None, Field(gt=0, validation_alias=_TOKENS)] = None
     max_output_tokens: Annotated[int, Field(gt=0)] | None = None
-    max_wall_time: Annotated[float | None, Field(gt=0, validation_alias=_TIME)] = None
+    max_wall_time: Annotated[_Seconds | None, Field(validation_alias=_TIME)] = None
+    max_repeats: Annotated[int, Field(gt=0)] | None = None
 
     def of(self, limits: Limits) -> Limits:
         """Return the limits with what is set here in their place."""

@@ -1,0 +1,31 @@
+"""Limits of a run as a person types them, for every command that takes some."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+# A lone `-1` is then a number to refuse, and no unknown option.
+_Count = Annotated[int | None, Parameter(allow_leading_hyphen=True)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TypedLimits:
+    """Options of a command; None where nothing was typed."""
+
+    max_steps: _Count = None
+    """End after so many steps, each a reply of Claude's."""
+    max_cost_usd: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None
+    """End when so many dollars are spent; none: no limit in money."""
+    max_tokens: _Count = None
+    """End when so many tokens are used, of input and output together."""
+    max_output_tokens: _Count = None
+    """End when Claude has written so many tokens."""
+    max_minutes: Annotated[float | None, Parameter(allow_leading_hyphen=True)] = None
+    """End so many minutes after the beginning; waiting for people is not counted."""
+    max_repeats: _Count = None
+    """End after so many steps in a row that ask for the same calls, all of which fail."""
+
+
+NO_LIMITS_TYPED = TypedLimits()
