@@ -1,6 +1,6 @@
 """What `begin` and `fork` share: the run's witness, and the record of its beginning."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from temporalio import activity
 from temporalio.service import RPCError
@@ -25,7 +25,11 @@ async def witness_of(
 
 
 async def recorded(
-    services: Services, ledger: Ledger, run: RunRef, witness: Witness, make: Callable[[], Opening]
+    services: Services,
+    ledger: Ledger,
+    run: RunRef,
+    witness: Witness,
+    make: Callable[[], Awaitable[Opening]],
 ) -> Opening:
     """Record what `make` makes of the beginning; returns the one that was recorded first.
 
@@ -43,7 +47,7 @@ async def recorded(
     claim = await position.claim()
     first = claim.result
     if claim.verdict == "claimed":
-        mine = make().model_dump_json()
+        mine = (await make()).model_dump_json()
         told = await position.complete(mine)
         first = told.result if told else mine
     return Opening.model_validate_json(first).model_copy(update={"witness": witness})

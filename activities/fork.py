@@ -164,11 +164,12 @@ class _Copy:
         packed = await asyncio.to_thread(added.pack)
         return await segments.keep(self.services.temporal.data_converter, packed)
 
-    def _opening(self, cut_off: Cut, witness: Witness) -> Opening:
+    async def _opening(self, cut_off: Cut, witness: Witness) -> Opening:
         """Freeze what the other run froze; what this worker and the person say about the rest."""
         services, was, steps = self.services, cut_off.retelling.opening, cut_off.last.number
         agent, model = services.app.agent(self.given.request.agent), _model(was)
         limits = _limits(was, self.given.request, steps)
+        known = await services.models.capacity(model)
         refuse_unpriced(model, limits)
         return was.model_copy(
             update={
@@ -180,6 +181,7 @@ class _Copy:
                 "search_attributes": services.search_attributes,
                 "shows_waiting": services.search_attributes,
                 "compacts": agent.compacts(model),
+                "context_window": known.context_window if known else None,
                 "reads_in_step": True,
                 "history_events": services.history_events,
                 "cache": agent.cached,

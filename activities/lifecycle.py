@@ -51,15 +51,16 @@ class LifecycleActivities:
             lambda: self._opening(given.request, witness),
         )
 
-    def _opening(self, request: RunRequest, witness: Witness) -> Opening:
+    async def _opening(self, request: RunRequest, witness: Witness) -> Opening:
         agent = self._services.app.agent(request.agent)
         if agent.needs_workspace and request.workspace is None:
             raise AppError(
                 f"agent {agent.name!r} works in a folder, and this run has none; "
                 "start it with --workspace DIR"
             )
-        frozen, model = agent.definition(request.model), request.model or agent.model
-        limits = request.limits.of(agent.limits)
+        model, limits = request.model or agent.model, request.limits.of(agent.limits)
+        known = await self._services.models.capacity(model)
+        frozen = agent.definition(model, known)
         refuse_unpriced(model, limits)
         return Opening(
             frozen=frozen,
@@ -72,6 +73,7 @@ class LifecycleActivities:
             search_attributes=self._services.search_attributes,
             shows_waiting=self._services.search_attributes,
             compacts=agent.compacts(request.model),
+            context_window=known.context_window if known else None,
             reads_in_step=True,
             history_events=self._services.history_events,
             betas=tuple(agent.betas),

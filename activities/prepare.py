@@ -107,7 +107,9 @@ def _values(text: str) -> tuple[Any, str | None]:
 
 def _schemas(opening: Opening) -> dict[str, dict[str, Any]]:
     frozen = json_text.values(opening.frozen)
-    return {tool["name"]: tool.get("input_schema", {}) for tool in frozen.get("tools", [])}
+    # A tool of the API's own has none, and a call of it that is left to us cannot be run.
+    ours = [tool for tool in frozen.get("tools", []) if "input_schema" in tool]
+    return {tool["name"]: tool["input_schema"] for tool in ours}
 
 
 def _refusal(name: str, given: Any, schemas: Mapping[str, dict[str, Any]]) -> str | None:

@@ -1,6 +1,7 @@
 """What every activity of a worker shares: built once, in `worker.py`."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from anthropic import AsyncAnthropic
 from redis.asyncio import Redis
@@ -11,6 +12,7 @@ from activities.transcripts import Transcripts
 from onward.agents import App
 from onward.ledger import Ledger
 from onward.messages import RunRef
+from onward.models_api import ModelsAPI
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class Services:
     search_attributes: bool = False
     """The namespace knows Onward's search attributes."""
     transcripts: Transcripts = field(default_factory=Transcripts)
+
+    @cached_property
+    def models(self) -> ModelsAPI:
+        """What the API says of models."""
+        return ModelsAPI(self.anthropic)
 
     def ledger(self, run: RunRef) -> Ledger:
         """Make the ledger of one run."""

@@ -30,6 +30,8 @@ class Opening(Wire):
     compacts: bool = False
     """Claude is asked for a summary where its context window is nearly full: a worker of before 0.3
     never did."""
+    context_window: int | None = None
+    """Tokens that the model takes; None: not known, or of a worker of before 0.4."""
     reads_in_step: bool = False
     """A reply's reads are run in the activity that got it: a worker of before 0.3 never did."""
     betas: tuple[str, ...] = ()

@@ -1,0 +1,92 @@
+"""What the Models API says of a model, asked before a run spends anything.
+
+It costs nothing, and its word is a help and no condition: a gateway that has no such endpoint, or a
+key that may not ask, keeps nobody from a run.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+from urllib.parse import quote
+
+import httpx2
+from anthropic import APIError, AsyncAnthropic, NotFoundError
+
+from onward.errors import AppError
+from onward.model_fit import retired
+from onward.models import Capacity, Effort, ThinkingKind, capacity
+
+_LONGEST_S = 3.0
+_KEPT_S = 300.0
+
+
+class ModelsAPI:
+    """What one worker knows of models from the API; each is asked for once in five minutes."""
+
+    def __init__(self, anthropic: AsyncAnthropic) -> None:
+        self._anthropic = anthropic
+        self._told: dict[str, tuple[float, Mapping[str, Any]]] = {}
+
+    async def capacity(self, model: str) -> Capacity | None:
+        """Find what a model can: from our table, or what the API says of one that is not in it.
+
+        Raises `AppError` where the API knows no such model, or it is retired.
+        """
+        told = await self._ask(model)
+        if told.get("lifecycle") == "retired":
+            raise retired(model, str(told.get("retires_at") or "")[:10])
+        return capacity(model) or _capacity(told)
+
+    async def _ask(self, model: str) -> Mapping[str, Any]:
+        now = time.monotonic()
+        asked_at, told = self._told.get(model, (0.0, {}))
+        if told and now - asked_at < _KEPT_S:
+            return told
+        try:
+            told = await self._fetch(model)
+        except NotFoundError as error:
+            if _names(error.body, model):
+                raise AppError(
+                    f"The API knows no model {model!r}, or this key may not use it; check its name"
+                ) from error
+        except (APIError, httpx2.HTTPError, TypeError, ValueError):
+            pass  # the first request to Claude will say it, in better words
+        self._told[model] = (now, told)
+        return told
+
+    async def _fetch(self, model: str) -> Mapping[str, Any]:
+        path = f"/v1/models/{quote(model, safe='')}"
+        options: Any = {"timeout": _LONGEST_S}
+        answer: object = await self._anthropic.get(path, cast_to=object, options=options)
+        told = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+        return told if told.get("type") == "model" else {}
+
+
+def _names(body: object, model: str) -> bool:
+    """Say whether a 404 is about the model, and not about an endpoint that is not there."""
+    error = _inner(_inner({"body": body}, "body"), "error")
+    return error.get("type") == "not_found_error" and model in str(error.get("message"))
+
+
+def _capacity(told: Mapping[str, Any]) -> Capacity | None:
+    window, longest = told.get("max_input_tokens"), told.get("max_tokens")
+    if type(window) is not int or type(longest) is not int:
+        return None
+    can = _inner(told, "capabilities")
+    kinds, levels = _inner(_inner(can, "thinking"), "types"), _inner(can, "effort")
+    return Capacity(
+        context_window=window,
+        max_output=longest,
+        thinking=tuple(kind for kind in get_args(ThinkingKind) if _supports(kinds, kind)),
+        efforts=tuple(level for level in get_args(Effort) if _supports(levels, level)),
+    )
+
+
+def _supports(told: Mapping[str, Any], name: str) -> bool:
+    """Say whether the API supports something; what it does not speak of is not refused."""
+    return bool(_inner(told, name).get("supported", True))
+
+
+def _inner(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = told.get(name)
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
