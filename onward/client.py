@@ -13,7 +13,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload, WorkflowExecution
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.enums.v1 import WorkflowExecutionStatus as Status
-from temporalio.api.failure.v1 import Failure
 from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
@@ -337,7 +336,7 @@ async def _with_pending(client: Client, run: Run, answer: DescribeWorkflowExecut
 async def _pending(client: Client, info: PendingActivityInfo) -> Pending:
     failure = ""
     if info.HasField("last_failure"):
-        failure = await history.failure_text(client, told(info.last_failure))
+        failure = await history.failure_text(client, history.told(info.last_failure))
     return Pending(
         name=info.activity_type.name,
         attempt=info.attempt,
@@ -346,12 +345,6 @@ async def _pending(client: Client, info: PendingActivityInfo) -> Pending:
         next_try=_time(info.next_attempt_schedule_time),
         activity_id=info.activity_id,
     )
-
-
-def told(failure: Failure) -> Failure:
-    """Return what an activity raised; the server wraps it if its traces are long, and cuts them."""
-    wrapped = failure.HasField("server_failure_info") and failure.HasField("cause")
-    return failure.cause if wrapped else failure
 
 
 async def _strings(client: Client, payloads: Mapping[str, Payload], *names: str) -> dict[str, str]:

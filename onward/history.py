@@ -27,6 +27,7 @@ from onward.messages import (
     Carried,
     ClaudeReply,
     ContextUse,
+    GiveUp,
     Opening,
     RunRequest,
     RunResult,
@@ -66,7 +67,7 @@ class Recorded:
     """None: the run has not begun, or `begin` failed."""
     steps: int = 0
     spend: Spend = field(default_factory=Spend)
-    """Of the steps that came to an end; a lower bound."""
+    """Of the steps that came to an end, also of those that were given up; a lower bound."""
     context: ContextUse | None = None
     """How full the context window was when Claude last answered."""
     task_failure: str = ""
@@ -189,6 +190,12 @@ async def failure_text(client: Client, failure: Failure) -> str:
     return getattr(error, "message", "") or str(error)
 
 
+def told(failure: Failure) -> Failure:
+    """Return what an activity raised; the server wraps it if its traces are long, and cuts them."""
+    wrapped = failure.HasField("server_failure_info") and failure.HasField("cause")
+    return failure.cause if wrapped else failure
+
+
 # ---- going through the events
 
 
@@ -233,6 +240,21 @@ def _with_reply(so_far: Recorded, reply: ClaudeReply) -> Recorded:
     )
 
 
+async def _activity_failed(
+    client: Client, so_far: Recorded, event: HistoryEvent, activities: dict[int, str]
+) -> Recorded:
+    failed = event.activity_task_failed_event_attributes
+    if activities.get(failed.scheduled_event_id) != CALL_CLAUDE:
+        return so_far
+    last = await gave_up(client, failed.failure)
+    return replace(so_far, spend=so_far.spend + last.spend) if last else so_far
+
+
+async def gave_up(client: Client, failure: Failure) -> GiveUp | None:
+    """Read what a step said that was given up; None where it said nothing of its spend."""
+    return await _decoded(client, told(failure).application_failure_info.details, GiveUp)
+
+
 async def _task_failed(
     client: Client, so_far: Recorded, event: HistoryEvent, _activities: dict[int, str]
 ) -> Recorded:
@@ -249,6 +271,7 @@ async def _task_done(
 _FOLDS: dict[int, Callable[..., Any]] = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: _begun,
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED: _activity_done,
+    EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED: _activity_failed,
     EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _task_failed,
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: _task_done,
 }

@@ -15,7 +15,6 @@ from temporalio.api.update.v1 import Request
 from temporalio.client import Client
 
 from onward import history
-from onward.client import told
 from onward.errors import PayloadError
 from onward.messages import (
     Approval,
@@ -221,7 +220,7 @@ class Timeline:
 
     async def _broke(self, number: int, event: HistoryEvent, failure: Failure) -> None:
         if story := self._ended(number, event):
-            raised = told(failure)
+            raised = history.told(failure)
             story.failure = await history.failure_text(self._client, raised)
             story.to_repeat = raised.application_failure_info.type == "ledger_gap"
 

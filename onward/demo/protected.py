@@ -13,12 +13,12 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
-from onward.client import told
 from onward.demo.audit import Evidence
 from onward.demo.chase import Chase, Snapshot, View
 from onward.demo.history import RunHistory
 from onward.demo.report import Bill
 from onward.demo.stage import Stage
+from onward.history import told
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
 from onward.managed_process import ManagedProcess, ProcessFailed
 from onward.messages import RunRequest, RunResult
