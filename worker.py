@@ -45,6 +45,7 @@ from onward.local_services import (
     write_local,
 )
 from onward.memory import RunSizes, run_sizes
+from onward.model_fit import retirement
 from onward.permissions import refuse_missing
 from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.search_attributes import register
@@ -173,7 +174,7 @@ async def _work(
     janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
     async with build_worker(services, settings.task_queue), janitor.working():
         _say(_start_line(settings, app, connections))
-        for warning in _warnings(connections.guarantee, has_key=claude.has_key(anthropic)):
+        for warning in _warnings(connections.guarantee, app, has_key=claude.has_key(anthropic)):
             _say(f"warning: {warning}")
         await stopping.wait()
         _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
@@ -231,13 +232,14 @@ def _start_line(settings: Settings, app: App, connections: Connections) -> str:
     )
 
 
-def _warnings(found: Guarantee, *, has_key: bool) -> list[str]:
+def _warnings(found: Guarantee, app: App, *, has_key: bool) -> list[str]:
     warnings = (
         (not has_key, "no key for Claude's API; set ANTHROPIC_API_KEY and start again"),
         (found.evicts, "this Redis may drop records when full; set maxmemory-policy noeviction"),
         (found.memory.full, f"this Redis is too full for new runs: {found.memory}"),
     )
-    return [text for warned, text in warnings if warned]
+    models = (retirement(agent.model) for agent in app.agents.values())
+    return [*(text for warned, text in warnings if warned), *filter(None, dict.fromkeys(models))]
 
 
 def _stop_signal() -> asyncio.Event:
