@@ -7,8 +7,9 @@ public wording is known, plain ones). A request with any is answered 400 and cha
 from collections.abc import Iterator
 
 from onward.testing.messages_api.block_checks import block_violations, tool_violations
+from onward.testing.messages_api.cache_checks import mark_violations
 from onward.testing.messages_api.images import image_violations
-from onward.testing.messages_api.literal_json import Object, canonical, is_array, is_object
+from onward.testing.messages_api.literal_json import Object, canonical, is_array
 from onward.testing.messages_api.memory import (
     THINKING,
     Conversation,
@@ -18,7 +19,7 @@ from onward.testing.messages_api.memory import (
 )
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.request_shape import shape_violations
-from onward.testing.messages_api.shapes import BLOCKS, MAX_BREAKPOINTS
+from onward.testing.messages_api.shapes import BLOCKS
 from onward.testing.messages_api.summaries import summary_violations
 from onward.testing.messages_api.turns import (
     blocks_of,
@@ -40,7 +41,7 @@ def check(body: Object, conversation: Conversation) -> list[Violation]:
         *_blocks(body, conversation),
         *_empty(body),
         *_pairing(messages_of(body)),
-        *_breakpoints(body),
+        *mark_violations(body),
         *_end(body, conversation),
         *_unchanged(body, conversation),
     ]
@@ -149,23 +150,6 @@ def _nothing_beside(index: int, before: Object, message: Object) -> Iterator[Vio
             "beside_server_call",
             f"messages.{index}: only `tool_result` blocks may follow a turn whose server tool "
             f"calls have no result yet: {', '.join(map(str, sorted(pending, key=str)))}",
-        )
-
-
-def _breakpoints(body: Object) -> Iterator[Violation]:
-    tools: list[Object] = body.get("tools") or []
-    system: object = body.get("system")
-    blocks = [body, *tools, *(system if is_array(system) else ())]
-    for message in messages_of(body):
-        for block in blocks_of(message):
-            content: object = block.get("content")
-            blocks += [block, *(content if is_array(content) else ())]
-    found = sum(is_object(block) and bool(block.get("cache_control")) for block in blocks)
-    if found > MAX_BREAKPOINTS:
-        yield Violation(
-            "breakpoints",
-            f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. "
-            f"Found {found}.",
         )
 
 

@@ -25,12 +25,21 @@ class Delivery:
     """One answer to one request: knows the socket, the journal's entry, the step and its fault."""
 
     def __init__(
-        self, request: web.Request, entry: Entry, step: Step, remember: Callable[[], None]
+        self,
+        request: web.Request,
+        entry: Entry,
+        step: Step,
+        *,
+        begin: Callable[[], None],
+        remember: Callable[[], None],
     ) -> None:
-        """`remember` is called just before the last byte of a whole message is written."""
+        """`begin` is called as a reply begins, `remember` just before the last byte of a whole one.
+
+        A refusal is no reply.
+        """
         self._request, self._entry, self._step = request, entry, step
         self._fault = step.fault(entry.attempt) or _NO_FAULT
-        self._remember = remember
+        self._begin, self._remember = begin, remember
 
     async def send(self, reply: Reply, *, stream: bool) -> web.StreamResponse:
         """Send the reply, or what the fault leaves of it, and record what was sent."""
@@ -94,6 +103,7 @@ class Delivery:
         if fault.cut and last == 0:
             return self._cut(response, "cut before any byte")
         entry.status = _OK
+        self._begin()
         await response.prepare(self._request)
         for index, chunk in enumerate(chunks):
             if index == last:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from onward.testing.messages_api.literal_json import Object, is_object
+from onward.testing.messages_api.prompt import prompt_tokens
 from onward.testing.messages_api.turns import blocks_of, messages_of
-from onward.testing.messages_api.usage import prompt_tokens
 
 _CLEARS = "clear_tool_uses_20250919"
 _TRIGGER_TOKENS = 100_000

@@ -1,15 +1,14 @@
-"""From a step and a request to the exact reply: content, ids, usage, all from the request alone.
+"""From a step and a request to the exact reply: content and ids from the request alone.
 
-No clock, no counter and no random number goes into a reply, so that a repeat of an identical
-request is answered with identical bytes, by this process or by the next one.
+No clock, no counter and no random number goes into them, so that a repeat of an identical request
+is answered alike, by this process or by the next one. Only `usage` tells a repeat from the first:
+what the first one wrote to the cache, the repeat reads from it.
 """
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from onward.testing.messages_api.literal_json import Object, dumps, is_object, parse
 from onward.testing.messages_api.script import Step
@@ -22,12 +21,7 @@ from onward.testing.messages_api.stream import (
     fold,
     split,
 )
-
-UsageRule: TypeAlias = Callable[[Object, Object], Object]
-"""From request body and message to the message's `usage`; see `onward.testing.messages_api.usage`.
-
-It may depend on nothing else: a repeat of a request must be answered alike.
-"""
+from onward.testing.messages_api.usage import tokens
 
 _OFFERED = {"tool_use": "toolu", "server_tool_use": "srvtoolu", "mcp_tool_use": "mcptoolu"}
 
@@ -60,18 +54,21 @@ class Point:
         return f"{prefix}_01{hashlib.sha256(head + self.raw).hexdigest()[:22]}"
 
 
-def compose(step: Step, point: Point, usage: UsageRule) -> Reply:
-    """Return the reply that `step` gives at `point`. Raises `OSError` for a missing recording."""
+def compose(step: Step, point: Point, prompt: Object) -> Reply:
+    """Return the reply that `step` gives at `point`; `prompt`: the counters that tell of it.
+
+    Raises `OSError` for a missing recording.
+    """
     if step.recording is not None:
         return _recorded(_recording(step.recording), step.chunk_chars)
     cut = point.body["max_tokens"] < step.needs_tokens
-    message = _message(step, point, usage, cut=cut)
+    message = _message(step, point, prompt, cut=cut)
     body = {**message, "content": _cut_input(message["content"])} if cut else message
     stream = events(message, chunk_chars=step.chunk_chars, cut=cut)
     return Reply(200, body, dumps(body).encode(), tuple(map(encode, stream)))
 
 
-def _message(step: Step, point: Point, usage: UsageRule, *, cut: bool) -> Object:
+def _message(step: Step, point: Point, prompt: Object, *, cut: bool) -> Object:
     content = [_with_id(block, point, index) for index, block in enumerate(step.content)]
     content = _cut_text(content) if cut else content
     message: Object = {
@@ -84,7 +81,8 @@ def _message(step: Step, point: Point, usage: UsageRule, *, cut: bool) -> Object
         "stop_sequence": None,
         **step.fields,
     }
-    return {**message, "usage": {**usage(point.body, message), **step.usage}}
+    told = {"output_tokens": tokens(dumps(content)), "service_tier": "standard"}
+    return {**message, "usage": {**prompt, **told, **step.usage}}
 
 
 def _with_id(block: Object, point: Point, index: int) -> Object:

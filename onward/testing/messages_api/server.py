@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,12 +19,13 @@ from onward.testing.messages_api.editing import edited
 from onward.testing.messages_api.journal import Entry, Journal
 from onward.testing.messages_api.literal_json import BodyError, Object, canonical, parse_body
 from onward.testing.messages_api.memory import Memory
+from onward.testing.messages_api.prefix_cache import PrefixCache, Reading
+from onward.testing.messages_api.prompt import prompt_tokens
 from onward.testing.messages_api.refusals import Violation
-from onward.testing.messages_api.reply import Point, UsageRule, compose, sent_message
+from onward.testing.messages_api.reply import Point, compose, sent_message
 from onward.testing.messages_api.script import Asked, Script, Scripted, Step
 from onward.testing.messages_api.summaries import summary_of
 from onward.testing.messages_api.turns import first_text, messages_of, results_in_order, step_number
-from onward.testing.messages_api.usage import estimate, prompt_tokens
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 SCRIPT_HEADER = "x-onward-script"
@@ -49,7 +50,7 @@ class ScriptedAPI:
     gets one, and is no step.
 
     `journal`: file for JSON lines; `accept_keys`: other keys get a 401 (None: any key does);
-    `models`: other models get a 404 (None: any does); `usage`: how tokens are counted;
+    `models`: other models get a 404 (None: any does); `clock`: seconds, by which cached prompts grow old;
     `window`: prompts of more tokens get a 400 (None: none does); `max_body_bytes`: more get a 413.
     """
 
@@ -60,7 +61,7 @@ class ScriptedAPI:
         *,
         accept_keys: Collection[str] | None = None,
         models: Collection[str] | None = None,
-        usage: UsageRule = estimate,
+        clock: Callable[[], float] = time.monotonic,
         window: int | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         host: str = "127.0.0.1",
@@ -69,7 +70,7 @@ class ScriptedAPI:
         self.scripts = dict(scripts)
         self.journal = Journal(journal)
         self.url = ""
-        self._accept_keys, self._models, self._usage = accept_keys, models, usage
+        self._accept_keys, self._models, self._cache = accept_keys, models, PrefixCache(clock)
         self._window, self._max_body_bytes = window, max_body_bytes
         self._memory = Memory()
         self._host, self._port = host, port
@@ -127,23 +128,36 @@ class ScriptedAPI:
         if body is None or refused:
             return refusals.refuse(entry, refused)
         conversation = self._memory.conversation(entry.conversation)
-        unnamed = beta_violations(body, request.headers.get("anthropic-beta", ""))
-        if failed := [*check(body, conversation), *unnamed]:
+        named = request.headers.get("anthropic-beta", "")
+        if failed := check(body, conversation) or [*beta_violations(body, named)]:
             return refusals.refuse(entry, failed)
         read, edits = edited(body)
         if failed := self._too_long(read):
             return refusals.refuse(entry, failed)
+        point = Point(entry.script, entry.step, raw, read)
+        return await self._reply(request, entry, body, point, edits)
+
+    async def _reply(
+        self, request: web.Request, entry: Entry, body: Object, point: Point, edits: list[Object]
+    ) -> web.StreamResponse:
+        reading = self._cache.read(entry.key_sha8, point.body)
         try:
-            step = self._step(entry, body)
+            step = self._step(entry, body, reading)
             if isinstance(step, Violation):
                 return refusals.refuse(entry, [step])
             step = _telling(step, edits) if body.get("context_management") else step
-            reply = compose(step, Point(entry.script, entry.step, raw, read), self._usage)
+            reply = compose(step, point, reading.usage)
         except Exception as error:  # noqa: BLE001  (a script is the user's own: it may raise anything)
             return refusals.refuse(entry, [Violation("script", f"script failed: {error!r}", 500)])
         message = sent_message(reply)
         entry.message_id = message["id"] if message else ""
-        delivery = Delivery(request, entry, step, lambda: self._remember(entry, body, message))
+        delivery = Delivery(
+            request,
+            entry,
+            step,
+            begin=lambda: self._cache.keep(reading),
+            remember=lambda: self._remember(entry, body, message),
+        )
         return await delivery.send(reply, stream=body.get("stream") is True)
 
     def _remember(self, entry: Entry, body: Object, message: Object | None) -> None:
@@ -190,14 +204,14 @@ class ScriptedAPI:
             return [Violation("version", "anthropic-version: header is required")]
         return []
 
-    def _step(self, entry: Entry, body: Object) -> Step | Violation:
+    def _step(self, entry: Entry, body: Object, reading: Reading) -> Step | Violation:
         script = self.scripts.get(entry.script)
         if script is None:
             known = ", ".join(map(repr, self.scripts)) or "none"
             return Violation("script", f"no script {entry.script!r}; there are: {known}")
         if body.get("compaction") is not None:
             scripted = script.summary if isinstance(script, Script) else Step()
-            return summary_of(entry.script, body, scripted)
+            return summary_of(entry.script, body, scripted, reading.usage)
         if not isinstance(script, Script):
             return script(Asked(entry.script, entry.step, entry.attempt, body))
         step = script.step(entry.step)

@@ -12,25 +12,25 @@ from onward.testing.messages_api.literal_json import Object, canonical, is_objec
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.script import Step
 from onward.testing.messages_api.turns import blocks_of, messages_of, step_number
-from onward.testing.messages_api.usage import prompt_tokens, tokens
+from onward.testing.messages_api.usage import tokens
 
 _REFUSED = ("context_management", "stop_sequences")
 _FORCED = ("any", "tool")
 
 
-def summary_of(script: str, body: Object, scripted: Step) -> Step:
+def summary_of(script: str, body: Object, scripted: Step, prompt: Object) -> Step:
     """Return the step that sums up a request's messages, billed as the API bills it.
 
-    Faults and delays are the ones of `scripted`. With a stop reason of its own that is all there
-    is: Claude made no summary.
+    `prompt`: the counters that tell of it. Faults and delays are the ones of `scripted`. With a
+    stop reason of its own that is all there is: Claude made no summary.
     """
     digest = hashlib.sha256(canonical(messages_of(body)).encode()).hexdigest()[:12]
     text = f"A summary of {step_number(body)} replies of [script:{script}], {digest}."
     block = {"type": "compaction", "content": text, "signature": _signature(text)}
-    asked, told = prompt_tokens(body), tokens(text)
+    iteration = {"type": "compaction", **prompt, "output_tokens": tokens(text)}
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    iteration = {"type": "compaction", "input_tokens": asked, "output_tokens": told}
-    usage = {**dict.fromkeys((*names, "output_tokens"), 0), "iterations": [iteration]}
+    nothing = {**dict.fromkeys((*names, "output_tokens"), 0), "cache_creation": None}
+    usage = {**nothing, "iterations": [iteration]}
     made = {} if scripted.stop_reason else {"content": [block], "stop_reason": "compaction"}
     return scripted.model_copy(update={**made, "usage": {**usage, **scripted.usage}})
 
