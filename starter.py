@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from onward.cli import conversations, ledger, people, runs, trials
+from onward.cli import conversations, ledger, limits, people, runs, trials
 
 BROKEN_PIPE = 141
 """What a shell shows of a command whose reader went away."""
@@ -46,6 +46,7 @@ app.command(runs.list_, name="list")
 app.command(people.approve)
 app.command(people.deny)
 app.command(people.resolve)
+app.command(limits.limit)
 app.command(runs.spend)
 app.command(runs.cancel)
 app.command(runs.result)

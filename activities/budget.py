@@ -130,5 +130,5 @@ def _settings(frozen: str) -> _Settings:
     # Kept: a frozen request may hold many tools, and a run asks at every step.
     body: dict[str, Any] = json_text.values(frozen)
     thinking: dict[str, Any] = body.get("thinking") or {}
-    priced = {name: body[name] for name in ("speed", "inference_geo") if name in body}
+    priced: dict[str, Any] = {n: body[n] for n in ("speed", "inference_geo") if n in body}
     return _Settings(priced, int(thinking.get("budget_tokens") or 0))

@@ -97,7 +97,8 @@ class Run:
     outcome: str = ""
     """Of an ended run, where the namespace has the search attribute `OnwardOutcome`."""
     waits_for: str = ""
-    """Of an open run, by `OnwardWaiting`: the `approval` or `doubt` that a person is asked for."""
+    """Of an open run, by `OnwardWaiting`: the `approval`, `doubt` or `limit` that a person is asked
+    about."""
     pending: tuple[Pending, ...] = ()
     task_waiting: bool = False
     """The workflow's next task lies on the queue: no worker has taken it."""
@@ -231,6 +232,7 @@ async def report(client: Client, run: Run) -> Report:
         agent=recorded.request.agent if recorded.request else run.agent,
         state="waiting" if run.waits_for else "running",
         step=str(recorded.steps),
+        steps=recorded.steps,
         doing="waiting for a worker",
         limits=recorded.opening.limits if recorded.opening else None,
         spend=recorded.spend,
@@ -240,12 +242,15 @@ async def report(client: Client, run: Run) -> Report:
     return Report(run, status, live=False, trouble=recorded.task_failure or answer)
 
 
-async def spend(client: Client, run: Run) -> Spent:
-    """Say what the run cost so far, by the query `spend`; without a worker, by its history."""
+async def spend(client: Client, run: Run, *, offline: bool = False) -> Spent:
+    """Say what the run cost so far, by the query `spend`; without a worker, by its history.
+
+    `offline`: no worker is asked at all.
+    """
     done = await ended(client, run)
     if done is not None:
         return Spent(done.result.spend, done.spend_complete)
-    answer = await _query(client, run, "spend", Spend)
+    answer = None if offline else await _query(client, run, "spend", Spend)
     if isinstance(answer, Spend):
         return Spent(answer, complete=True)
     async with rpc_errors(run.id):
@@ -290,6 +295,7 @@ async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
         agent=request.agent if request else run.agent,
         state="ended",
         step=str(done.result.steps),
+        steps=done.result.steps,
         doing="",
         outcome=done.result.outcome,
         spend=done.result.spend,

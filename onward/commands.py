@@ -18,7 +18,6 @@ from onward.client import Report, Run
 from onward.console import (
     Output,
     count,
-    limits_line,
     progress_line,
     spend_facts,
     spend_line,
@@ -37,6 +36,7 @@ from onward.documents import (
     waiting_row,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
+from onward.limit_use import limits_line
 from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
 from onward.session import Session, find_run, open_session
 from onward.starting import Started

@@ -19,7 +19,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from onward.messages import Limits, RunStatus, Spend
+from onward.messages import RunStatus, Spend
 
 _KEPT_CONTROLS = {"\n", "\t"}
 _LEAST_SHOWN = Decimal("0.0001")
@@ -193,20 +193,6 @@ def exact_money(amount: Decimal) -> str:
     """Write dollars to the last digit, at least cents."""
     dollars, _, rest = f"{amount.normalize():,f}".partition(".")
     return f"${dollars}.{rest:0<2}"
-
-
-def limits_line(limits: Limits) -> str:
-    """Say when a run ends by itself."""
-    minutes = f"{limits.max_wall_time / 60:,.1f}".removesuffix(".0")
-    return (
-        f"at most {count(limits.max_steps, 'step')}, {_most_money(limits)}, "
-        f"{limits.max_tokens_total:,} tokens, {minutes} minute{'' if minutes == '1' else 's'}"
-    )
-
-
-def _most_money(limits: Limits) -> str:
-    most = limits.max_cost_usd
-    return "any cost" if most is None else exact_money(most)
 
 
 def spend_line(spend: Spend, *, complete: bool = True) -> str:

@@ -11,7 +11,7 @@ from pydantic_core import PydanticSerializationError
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 
 from onward import client as runs
-from onward.client import Run
+from onward.client import Report, Run
 from onward.console import Output
 from onward.errors import ConnectError, UsageError
 from onward.messages import Approval, Denial, Resolution, Resolve, Settlement, Wire
@@ -26,7 +26,7 @@ async def approve(run_id: str, call: str, out: Output, *, view: str = "") -> int
     """Let a call run."""
     session, run, waiting = await _waiting(run_id, call, out)
     said = Approval(call=call, view=view or waiting.view, by=claimed_name())
-    approved = await _say(session, run, "approve", said, WaitingCall)
+    approved = await say(session, run, "approve", said, WaitingCall)
     _tell(out, run, said, f"{call} {approved.tool} ({approved.summary}) may run")
     return 0
 
@@ -35,7 +35,7 @@ async def deny(run_id: str, call: str, why: str, out: Output, *, view: str = "")
     """Refuse a call."""
     session, run, waiting = await _waiting(run_id, call, out)
     said = Denial(call=call, view=view or waiting.view, by=claimed_name(), why=why)
-    denied = await _say(session, run, "deny", said, WaitingCall)
+    denied = await say(session, run, "deny", said, WaitingCall)
     _tell(out, run, said, f"{call} {denied.tool} ({denied.summary}) will not run; Claude is told")
     return 0
 
@@ -48,7 +48,7 @@ async def resolve(
     seen = view or waiting.view
     by, now_ms = claimed_name(), int(time.time() * 1000)
     said = Resolve(call=call, view=seen, by=by, outcome=outcome, note=note, said_ms=now_ms)
-    settled = await _say(session, run, "resolve", said, Resolution)
+    settled = await say(session, run, "resolve", said, Resolution)
     _tell(out, run, said, _settled(call, outcome, settled), verdict=settled.verdict)
     return 0
 
@@ -76,11 +76,7 @@ async def _waiting(run_id: str, call: str, out: Output) -> tuple[Session, Run, W
             f"the run {run.id!r} has ended ({seen.ended.result.outcome}); no call of it waits. "
             f"`audit {shlex.quote(run.id)}` shows who decided"
         )
-    if not seen.live:
-        raise ConnectError(
-            f"{seen.trouble or 'no worker answers'}, so nothing can be said to the run "
-            f"{run.id!r}. Start `python worker.py`, then say it again"
-        )
+    refuse_deaf(seen)
     waiting = {each.call: each for each in seen.status.waiting}
     if call not in waiting:
         known = ", ".join(f"{each.call} ({each.kind})" for each in waiting.values())
@@ -91,7 +87,17 @@ async def _waiting(run_id: str, call: str, out: Output) -> tuple[Session, Run, W
     return session, run, waiting[call]
 
 
-async def _say(session: Session, run: Run, update: str, said: Wire, answer: type[Answer]) -> Answer:
+def refuse_deaf(seen: Report) -> None:
+    """Raise ConnectError where no worker of the run would hear what is said."""
+    if not seen.live:
+        raise ConnectError(
+            f"{seen.trouble or 'no worker answers'}, so nothing can be said to the run "
+            f"{seen.run.id!r}. Start `python worker.py`, then say it again"
+        )
+
+
+async def say(session: Session, run: Run, update: str, said: Wire, answer: type[Answer]) -> Answer:
+    """Send the run an update, and return its answer. Raises UsageError, ConnectError."""
     handle: Any = session.client.get_workflow_handle(run.id, run_id=run.run_id)
     try:
         async with runs.rpc_errors(run.id):

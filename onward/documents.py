@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onward.client import Report, Run
-from onward.console import limits_line, spend_line
+from onward.console import spend_line
 from onward.history import Ended
+from onward.limit_use import limit_uses
 from onward.messages import Waiting
 from onward.starting import Started
 from onward.watching import Beginning
@@ -81,7 +82,7 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("started", _when(run.started)),
         ("time", _duration(age_s(run))),
         ("spend", spend_line(now.spend, complete=complete)),
-        ("limits", limits_line(now.limits) if now.limits else ""),
+        ("limits", ", ".join(use.said for use in limit_uses(now))),
         ("context", how_full(now.context) if now.context else ""),
         ("in doubt", ", ".join(now.in_doubt)),
         *(fact for call in now.waiting for fact in _waiting_facts(run.id, call)),
@@ -99,7 +100,7 @@ def waiting_document(run: Run, call: Waiting) -> dict[str, Any]:
 def waiting_row(run: Run, call: Waiting) -> tuple[str, ...]:
     """Describe a call that waits in a row of `list --waiting`."""
     since = datetime.fromtimestamp(call.since_ms / 1000, UTC)
-    return (run.id, call.call, call.kind, _when(since), call.tool, f"{call.summary}: {call.why}")
+    return (run.id, call.call, call.kind, _when(since), call.tool, _what_and_why(call))
 
 
 def unanswered_row(run: Run) -> tuple[str, ...]:
@@ -111,7 +112,13 @@ def waiting_line(run: str, call: Waiting) -> str:
     """Say what a call waits for, and what to type."""
     doubt = " is in doubt" if call.kind == "doubt" else ""
     what = f"{call.call} {call.tool} ({call.summary}){doubt}: {call.why}"
+    if call.kind == "limit":
+        what = f"it has met a limit ({call.tool}): {call.why}"
     return f"{what}. {how_to_answer(run, call)}"
+
+
+def _what_and_why(call: Waiting) -> str:
+    return call.why if call.kind == "limit" else f"{call.summary}: {call.why}"
 
 
 def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:

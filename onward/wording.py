@@ -6,6 +6,14 @@ from onward.context_window import MAX_BODY_BYTES
 from onward.messages import ContextUse, Waiting
 
 _UNKNOWN = "OUTCOME UNKNOWN"
+_RAISED_BY = {
+    "limit_steps": "--max-steps N",
+    "limit_cost": "--max-cost-usd X",
+    "limit_tokens": "--max-tokens N --max-output-tokens N",
+    "limit_time": "--max-minutes N",
+    "limit_repeats": "--max-repeats N",
+}
+"""Option of `limit` for the limit of each outcome."""
 _CODES = {
     "owner_lost": "its worker went away while it was under way",
     "records_lost": "Redis lost its records; whether it was sent is not known",
@@ -38,7 +46,13 @@ def how_full(use: ContextUse) -> str:
 
 
 def how_to_answer(run: str, call: Waiting) -> str:
-    """Say what a person types to decide about a call that waits."""
+    """Say what a person types to decide about a call, or a limit, that waits."""
+    if call.kind == "limit":
+        option = _RAISED_BY.get(call.tool, "--help")
+        return (
+            f"Raise it with `python starter.py limit {shlex.quote(run)} {option}`, or end the run "
+            f"with `python starter.py cancel {shlex.quote(run)}`"
+        )
     typed = f"{shlex.quote(run)} {call.call}"
     if call.kind == "approval":
         return (

@@ -37,7 +37,9 @@ async def test_start_prints_the_id_and_the_limits(cli: Cli) -> None:
     assert ran.code == 0
     assert ran.out.strip().startswith("coder-")
     assert ran.out.count("\n") == 1
-    assert "at most 100 steps, $5.00, 20,000,000 tokens, 60 minutes" in ran.err
+    assert (
+        "at most 100 steps, $5.00, 20,000,000 tokens (4,000,000 of output), 60 minutes" in ran.err
+    )
     assert f"Temporal at {os.environ['TEMPORAL_ADDRESS']}" in ran.err
 
 
@@ -51,9 +53,9 @@ async def test_overridden_limits_reach_the_run(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("worker")
 async def test_unknown_price_is_said_at_start(cli: Cli) -> None:
-    """A model without a known price is a warning at start: its cost limit cannot hold."""
-    ran = await cli("start", "completes", "--model", "unpriced")
-    assert "the price of this model is not known" in ran.err
+    """A model without a known price is a warning at start: no limit in money can hold."""
+    ran = await cli("start", "completes", "--model", "unpriced", "--max-cost-usd", "none")
+    assert "the price of this model is not known: only its tokens and steps are bounded" in ran.err
 
 
 async def test_start_without_worker_says_what_to_run(cli: Cli, queue: str) -> None:

@@ -312,13 +312,16 @@ async def test_prompt_from_standard_input(tmp_path: Path) -> None:
 # ---- limits
 
 
-@pytest.mark.parametrize("option", ["steps", "cost-usd", "tokens", "minutes"])
+@pytest.mark.parametrize(
+    "option", ["steps", "cost-usd", "tokens", "output-tokens", "minutes", "repeats"]
+)
 @pytest.mark.parametrize("value", ["-1", "0"])
 async def test_limit_that_is_not_positive_is_refused(cli: Cli, option: str, value: str) -> None:
-    """No limit can be zero or negative: exit 2 with the option and the value."""
-    ran = await cli("start", "do it", f"--max-{option}", value)
-    assert ran.code == 2
-    assert f"--max-{option} is {value}" in ran.err
+    """No limit can be zero or negative: exit 2 with the option and the value, whoever takes it."""
+    for command in (("start", "do it"), ("fork", "some-run"), ("limit", "some-run")):
+        ran = await cli(*command, f"--max-{option}", value)
+        assert ran.code == 2
+        assert f"--max-{option} is {value}" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -331,6 +334,8 @@ async def test_limit_that_is_not_positive_is_refused(cli: Cli, option: str, valu
         ("cost-usd", "nan"),
         ("cost-usd", "1e999999"),
         ("cost-usd", "five"),
+        ("cost-usd", "1e7"),
+        ("output-tokens", "1" + "0" * 30),
         ("steps", "many"),
     ],
 )

@@ -1,0 +1,31 @@
+"""The command that looks at a run's limits and changes them."""
+
+from onward.cli.parameters import AsJson, RunId, perform
+from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
+
+
+def limit(
+    run_id: RunId, /, *, limits: TypedLimits = NO_LIMITS_TYPED, as_json: AsJson = False
+) -> int:
+    """Show what is used of a run's limits, or raise or lower them while the run goes on.
+
+    Example: python starter.py limit refunds-2026-11
+
+    Each limit counts from the beginning of the run: --max-cost-usd 5 lets it spend 5 dollars in
+    all. What is not given stays as it is. A run that waits at a limit goes on when that is raised;
+    one that has used more than a new limit allows stops before its next step. What is under way
+    is not cut off.
+
+    Example: python starter.py limit refunds-2026-11 --max-cost-usd 5 --max-minutes 240
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    as_json
+        Print one JSON document: of each limit what is used, what is allowed, and whether it is met.
+
+    """
+    from onward import limiting  # noqa: PLC0415
+
+    return perform(lambda out: limiting.limit(run_id, limits, out), as_json=as_json)
