@@ -1,6 +1,7 @@
 """How a call that waits or is in doubt, and a window that fills, are put to people and Claude."""
 
 import shlex
+from collections.abc import Iterable
 
 from onward.context_window import MAX_BODY_BYTES
 from onward.messages import ContextUse, Waiting
@@ -43,6 +44,21 @@ def how_full(use: ContextUse) -> str:
     """Say how full the context window is, for people."""
     part = f" of {use.window:,} tokens ({use.tokens / use.window:.0%})" if use.window else " tokens"
     return f"{use.tokens:,}{part}, {use.body_bytes / 1e6:.1f} MB of {MAX_BODY_BYTES // 10**6}"
+
+
+class Troubles:
+    """What holds something up: each is news once, until it is over."""
+
+    def __init__(self) -> None:
+        self._known = frozenset[str]()
+
+    def new(self, troubles: Iterable[str]) -> list[str]:
+        """Say which of the troubles that there are now were not there before."""
+        # The time to the next try, at its end, changes with each look; the trouble is the same one.
+        causes = {text.rsplit(";", 1)[0]: text for text in troubles}
+        found = [text for cause, text in causes.items() if cause not in self._known]
+        self._known = frozenset(causes)
+        return found
 
 
 def how_to_answer(run: str, call: Waiting) -> str:

@@ -1,4 +1,4 @@
-"""Commands about a run's conversation: show it, go on from a copy of it."""
+"""Commands about a run's conversation: follow it, show it, go on from a copy of it."""
 
 from typing import Annotated, Literal
 
@@ -6,6 +6,39 @@ from cyclopts import Parameter
 
 from onward.cli.parameters import AsJson, RunId, perform
 from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
+
+
+def watch(
+    run_id: RunId,
+    /,
+    *,
+    all_steps: Annotated[bool, Parameter(name="--all")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Follow a run as it happens: what Claude writes, its calls, their results, what it costs.
+
+    It begins with the current step, from its start, and stays until the run has ended; then it
+    exits by the outcome, as `result` does. Where the run waits for you, it says what to type, in
+    another terminal. Ctrl-C leaves the run alone. As many may watch as like to.
+
+    A worker that dies takes nothing with it but the reply that Claude was writing: its step begins
+    again, and you are told what to drop. Without Redis each step is shown when it is whole.
+
+    Example: python starter.py watch refunds-2026-11
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    all_steps
+        Tell the steps before the current one, too.
+    as_json
+        Print a JSON document a line, for scripts: docs/watching.md lists their kinds.
+
+    """
+    from onward.live import command  # noqa: PLC0415
+
+    return perform(lambda out: command.watch(run_id, out, all_steps=all_steps), as_json=as_json)
 
 
 def transcript(

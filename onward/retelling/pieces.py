@@ -81,11 +81,12 @@ def _answer(call: str, block: Block | None) -> Piece:
     if block is None:
         return Piece("result", f"result of {call}", _NO_ANSWER)
     if block.get("is_error"):
-        return Piece("error", f"error of {call}", _content(block.get("content")))
-    return Piece("result", f"result of {call}", _content(block.get("content")))
+        return Piece("error", f"error of {call}", content_text(block.get("content")))
+    return Piece("result", f"result of {call}", content_text(block.get("content")))
 
 
-def _content(content: Any) -> str:
+def content_text(content: Any) -> str:
+    """Show the content of a result, a string or a list of blocks, as text."""
     if isinstance(content, list):
         return "\n".join(shown(block) for block in cast("list[dict[str, Any]]", content))
     return str(content or "")

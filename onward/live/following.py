@@ -1,0 +1,210 @@
+"""Follow a run to its end: its histories, one after another, and what Claude writes meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCError, RPCStatusCode
+
+from onward import watching
+from onward.client import Run, ended, look, rpc_errors
+from onward.errors import ConnectError, UsageError
+from onward.history import Ended
+from onward.live.earlier import carried_steps
+from onward.live.happenings import Asked, Happening, Replied, RunEnded, Trouble, Waits, Watched
+from onward.live.story import Story
+from onward.live.stream import BEGINNING, Entry, LiveStream
+from onward.live.telling import Telling
+from onward.messages import Waiting as WaitingCall
+from onward.redis_connection import ledger_url, redis_client
+from onward.session import Session
+from onward.transcript import is_summary
+from onward.watching import Look
+from onward.wording import Troubles
+
+_STEP_BY_STEP = "what Claude writes is shown when it is whole"
+_LOOK_EVERY_S = 1.0
+_AGAIN_S = 0.5
+_WAIT_MS = 1000
+"""For the live stream's next entry: well below the time after which the client gives Redis up."""
+
+Show = Callable[[Happening], None]
+
+
+async def follow(session: Session, run: Run, show: Show, *, all_steps: bool = False) -> Ended:
+    """Show what happens in a run until it ends; how it ended is the last thing shown.
+
+    It begins with the current step, or with the first one if `all_steps`. A Redis that is away
+    costs only the view of replies that are not whole, a Temporal that is away only time.
+
+    Raises NoSuchRun, ConnectError.
+    """
+    return await Following(session, run, show, all_steps=all_steps).to_the_end()
+
+
+class Following:
+    """One watcher of one run."""
+
+    def __init__(self, session: Session, run: Run, show: Show, *, all_steps: bool) -> None:
+        self._session, self._client, self._run = session, session.client, run
+        self._show, self._all_steps = show, all_steps
+        self._story, self._telling = Story(session.client), Telling()
+        self._heard = HistoryEvent()
+        """The last event of the workflow run that was told."""
+        self._troubles, self._blind = Troubles(), Troubles()
+        self._known = set[tuple[str, ...]]()
+        """What waits for a person, as it was told."""
+
+    async def to_the_end(self) -> Ended:
+        """Follow all sources beside each other until history has told the end."""
+        await self._begin()
+        histories = asyncio.create_task(self._histories())
+        beside = asyncio.gather(self._live(), self._looks())  # both end by an error alone
+        try:
+            sources: list[asyncio.Future[Any]] = [histories, beside]
+            await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
+            if beside.done():
+                beside.result()
+            return await histories
+        finally:
+            histories.cancel()
+            beside.cancel()
+            await asyncio.gather(histories, beside, return_exceptions=True)
+
+    # ---- what lasts
+
+    async def _begin(self) -> None:
+        """Tell what has happened before, from the current step on."""
+        past = await self._past()
+        asked = [index for index, each in enumerate(past) if isinstance(each, Asked)]
+        now = past if self._all_steps or not asked else past[asked[-1] :]
+        earlier = self._story.steps - _replies(now)
+        carried = list[Happening]()
+        if self._all_steps and earlier:
+            own = {each.step for each in past if isinstance(each, Asked)}
+            carried = await carried_steps(self._client, self._run, own)
+        self._show(Watched(self._run, earlier - _replies(carried)))
+        self._tell([*carried, *now])
+
+    async def _past(self) -> list[Happening]:
+        self._turn_to(self._run)
+        async with rpc_errors(self._run.id):
+            return [each async for each in self._new(wait=False)]
+
+    def _turn_to(self, run: Run) -> None:
+        self._run, self._heard = run, HistoryEvent()
+        self._story.of(run.run_id)
+
+    async def _new(self, *, wait: bool) -> AsyncIterator[Happening]:
+        """Yield what the workflow run's history tells beyond what was heard.
+
+        With `wait`, until the workflow run has closed.
+        """
+        handle = self._client.get_workflow_handle(self._run.id, run_id=self._run.run_id)
+        async for event in handle.fetch_history_events(wait_new_event=wait):
+            if event.event_id <= self._heard.event_id:
+                continue
+            for happening in await self._story.hear(event):
+                yield happening
+            self._heard = event
+
+    async def _histories(self) -> Ended:
+        """Tell the histories of the run's workflow runs to the end of the last one."""
+        while True:
+            await self._to_the_close()
+            if not await self._goes_on():
+                break
+        self._run = await look(self._client, self._run.id, self._run.run_id)
+        how = await ended(self._client, self._run)
+        if how is None:
+            raise ConnectError(f"Temporal does not say how the run {self._run.id!r} ended")
+        self._show(RunEnded(self._run, how))
+        return how
+
+    async def _to_the_close(self) -> None:
+        while True:
+            try:
+                async for happening in self._new(wait=True):
+                    self._tell([happening])
+            except RPCError as error:
+                if error.status == RPCStatusCode.NOT_FOUND:
+                    async with rpc_errors(self._run.id):
+                        raise
+                await asyncio.sleep(_AGAIN_S)  # the looks say what is wrong
+            else:
+                return
+
+    async def _goes_on(self) -> bool:
+        """Turn to the workflow run in which one that closed goes on, if there is one."""
+        closed = self._heard.workflow_execution_continued_as_new_event_attributes
+        if after := closed.new_execution_run_id:
+            self._turn_to(await look(self._client, self._run.id, after))
+            return True
+        newest = await look(self._client, self._run.id)
+        was_reset = newest.run_id != self._run.run_id
+        if not was_reset or newest.first_run_id != self._run.first_run_id:
+            return False
+        self._run = newest
+        self._show(Trouble("it was reset in Temporal, and goes on from an earlier step"))
+        await self._begin()
+        return True
+
+    def _tell(self, happenings: list[Happening]) -> None:
+        for each in happenings:
+            for told in self._telling.durable(each):
+                self._show(told)
+
+    # ---- what is there to be seen
+
+    async def _live(self) -> None:
+        after = BEGINNING
+        while True:
+            try:
+                async with self._redis() as redis:
+                    stream = LiveStream(redis, self._run.id, self._run.first_key.run_id)
+                    while True:
+                        for entry in await stream.read(after, wait_ms=_WAIT_MS):
+                            after = entry.id
+                            self._tell_live(entry)
+                        self._blind.new(())
+            except (RedisError, OSError, UsageError) as error:
+                for text in self._blind.new([f"{_STEP_BY_STEP}; Redis says: {error}"]):
+                    self._show(Trouble(text))
+                await asyncio.sleep(_AGAIN_S)
+
+    def _redis(self) -> Redis:
+        # Anew each time: an embedded server comes back at another address.
+        return redis_client(ledger_url(self._session.settings, self._session.target))
+
+    def _tell_live(self, entry: Entry) -> None:
+        for told in self._telling.live(entry):
+            self._show(told)
+
+    async def _looks(self) -> None:
+        async for seen in watching.watch(self._client, self._run, every_s=_LOOK_EVERY_S):
+            self._standing(seen)
+        await asyncio.Event().wait()  # history tells the end
+
+    def _standing(self, seen: Look) -> None:
+        """Tell what holds the run up, and whom it waits for, where that is new."""
+        for text in self._troubles.new(seen.troubles):
+            self._show(Trouble(text))
+        # A call that waits is told after the reply that asks for it.
+        if seen.report and not self._telling.asking:
+            self._waiting(seen.report.status.waiting)
+
+    def _waiting(self, waiting: Iterable[WaitingCall]) -> None:
+        known, self._known = self._known, set[tuple[str, ...]]()
+        for each in waiting:
+            view = (each.call, each.kind, each.view)
+            self._known.add(view)
+            if view not in known:
+                self._show(Waits(each))
+
+
+def _replies(happenings: Iterable[Happening]) -> int:
+    """Count the steps among what happened that Claude answered."""
+    return sum(isinstance(each, Replied) and not is_summary(each.step) for each in happenings)

@@ -1,0 +1,218 @@
+"""What a workflow run's history tells to those who watch, event by event."""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payloads
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from onward import history, json_text
+from onward.errors import PayloadError
+from onward.history import told
+from onward.live.happenings import (
+    Asked,
+    CallEnded,
+    Decided,
+    Happening,
+    Replied,
+    Stopping,
+    Trouble,
+    Unanswered,
+)
+from onward.messages import (
+    Addition,
+    Approval,
+    CallResult,
+    Carried,
+    ClaudeInput,
+    ClaudeReply,
+    Continue,
+    Denial,
+    LimitChange,
+    PersonSaid,
+    Prompt,
+    Resolution,
+    Resolve,
+    ResolveInput,
+    ResultWritten,
+    RunRequest,
+    Spend,
+    ToolInput,
+    Wire,
+)
+from onward.names import CALL_CLAUDE, FORK, RESERVED_ACTIVITIES, RESOLVE
+from onward.retelling.pieces import content_text
+from onward.transcript import is_summary
+from onward.wording import says_unknown
+
+Model = TypeVar("Model", bound=Wire)
+Take = Callable[[int, Any], Awaitable[Iterable[Happening]]]
+"""Takes the attributes of an event, and its number."""
+_SAID: dict[str, type[Approval | Denial | Resolve | LimitChange]] = {
+    "approve": Approval,
+    "deny": Denial,
+    "resolve": Resolve,
+    "limit": LimitChange,
+}
+_DID = {"approve": "approved", "deny": "denied", "resolve": "resolved", "limit": "limits changed"}
+
+
+class Story:
+    """Listens to the histories of a run's workflow runs, each from its beginning."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._run_id = client, ""
+        self._prompt = ""
+        self._scheduled: dict[int, tuple[str, Any]] = {}
+        self._tools: dict[str, str] = {}
+        self._calls: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self.steps = 0
+        """That Claude has answered, those before this workflow run too."""
+        self.total = Spend()
+        self._takes: dict[str, Take] = {
+            "workflow_execution_started_event_attributes": self._begun,
+            "activity_task_scheduled_event_attributes": self._asked,
+            "activity_task_completed_event_attributes": self._completed,
+            "activity_task_failed_event_attributes": self._broke,
+            "activity_task_timed_out_event_attributes": self._broke,
+            "activity_task_canceled_event_attributes": self._broke,
+            "workflow_execution_update_accepted_event_attributes": self._decided,
+            "workflow_execution_signaled_event_attributes": self._signaled,
+            "workflow_execution_cancel_requested_event_attributes": self._stopped,
+        }
+
+    def of(self, run_id: str) -> "Story":
+        """Begin with another workflow run of the chain; returns itself."""
+        self._run_id = run_id
+        self._scheduled.clear()  # each workflow run numbers its events anew
+        return self
+
+    async def hear(self, event: HistoryEvent) -> list[Happening]:
+        """Take the next event, and say what happened."""
+        kind = event.WhichOneof("attributes") or ""
+        if (take := self._takes.get(kind)) is None:
+            return []
+        try:
+            return [*await take(event.event_id, getattr(event, kind))]
+        except PayloadError as error:
+            return [Trouble(f"what happened next cannot be shown: {error}")]
+
+    # ---- the beginning
+
+    async def _begun(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        with suppress(ValidationError, IndexError):  # what no run could begin with
+            request = await self._read(attributes.input, RunRequest)
+            self._prompt = request.prompt
+            if request.carried:
+                self._resumed(request.carried)
+        return ()
+
+    def _resumed(self, carried: Carried) -> None:
+        self.steps, self.total = carried.steps, carried.spend
+        if carried.half:
+            self._called(carried.half.reply)
+            self._ended |= carried.half.results.keys()
+
+    # ---- a step
+
+    async def _asked(self, number: int, attributes: Any) -> Iterable[Happening]:
+        name, given = attributes.activity_type.name, attributes.input
+        kinds: dict[str, type[Wire]] = {CALL_CLAUDE: ClaudeInput, RESOLVE: ResolveInput}
+        kind = kinds.get(name, Wire if name in RESERVED_ACTIVITIES else ToolInput)
+        asked = None if kind is Wire else await self._read(given, kind)
+        self._scheduled[number] = name, asked
+        if isinstance(asked, ToolInput):
+            self._tools.setdefault(asked.call, name)
+        return self._step(asked) if isinstance(asked, ClaudeInput) else ()
+
+    def _step(self, given: ClaudeInput) -> Iterator[Happening]:
+        for item in given.additions:
+            call = self._calls.get(getattr(item, "tool_use_id", ""), "")
+            if isinstance(item, ResultWritten) and call not in self._ended:
+                yield self._written(call, item)
+        said = tuple(filter(None, map(self._said, given.additions)))
+        yield Asked(self._run_id, given.step, said)
+
+    def _written(self, call: str, item: ResultWritten) -> Happening:
+        how = "in_doubt" if says_unknown(item.text) else "not_run"
+        return CallEnded(call, self._tools.get(call, ""), how, item.text)
+
+    def _said(self, item: Addition) -> tuple[str, str] | None:
+        match item:
+            case Prompt():
+                return item.id, self._prompt
+            case PersonSaid():
+                return item.id, item.text
+            case Continue():
+                return item.id, ""
+            case _:
+                return None
+
+    async def _completed(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        name, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
+        if isinstance(given, ClaudeInput):
+            return self._replied(given, await self._read(attributes.result, ClaudeReply))
+        if isinstance(given, ToolInput):
+            return [self._result(given.call, await self._read(attributes.result, CallResult))]
+        if isinstance(given, ResolveInput):
+            resolution = await self._read(attributes.result, Resolution)
+            return [self._result(given.call, resolution.result)] if resolution.result else ()
+        if name == FORK:
+            self._resumed(await self._read(attributes.result, Carried))
+        return ()
+
+    def _replied(self, given: ClaudeInput, reply: ClaudeReply) -> Iterator[Happening]:
+        self.steps += not is_summary(given.step)
+        self.total += reply.spend
+        self._called(reply)
+        yield Replied(given.step, reply, self.total)
+        for call, result in zip(reply.calls, reply.results, strict=False):
+            if result is not None:
+                yield self._result(call.call, result)
+
+    def _called(self, reply: ClaudeReply) -> None:
+        self._tools = {call.call: call.tool for call in reply.calls}
+        self._calls = {call.tool_use_id: call.call for call in reply.calls}
+        self._ended = set()
+
+    def _result(self, call: str, result: CallResult) -> Happening:
+        self._ended.add(call)
+        text = result.why or content_text(json_text.loads(result.content))
+        return CallEnded(call, self._tools.get(call, ""), result.status, text, result.took_s)
+
+    async def _broke(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        """Say that a step has no reply; of a call, Claude is told something, which is told then."""
+        _, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
+        if not isinstance(given, ClaudeInput):
+            return ()
+        # A cancel has no failure: the activity was not told why.
+        failure = told(getattr(attributes, "failure", Failure(message="cancelled")))
+        if failure.application_failure_info.type == "ledger_gap":
+            return ()  # the ledger is filled again, and Claude asked once more
+        return [Unanswered(given.step, await history.failure_text(self._client, failure))]
+
+    # ---- people
+
+    async def _decided(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        given = attributes.accepted_request.input
+        if (kind := _SAID.get(given.name)) is None:
+            return ()
+        said = await self._read(given.args, kind)
+        what, call = _DID[given.name], getattr(said, "call", "")
+        detail = getattr(said, "outcome", "") or getattr(said, "why", "")
+        return [Decided(f"{what} ({detail})" if detail else what, call, said.by)]
+
+    async def _signaled(self, number: int, attributes: Any) -> Iterable[Happening]:
+        return await self._stopped(number, attributes) if attributes.signal_name == "cancel" else ()
+
+    async def _stopped(self, _number: int, _attributes: Any) -> Iterable[Happening]:
+        return [Stopping()]
+
+    async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
+        values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
+        return kind.model_validate(values[0])
