@@ -22,16 +22,17 @@ _IMAGE_TOKENS = 5_000
 _OWN = frozenset({"message", "fallback_message"})
 
 
-def context_use(message: str, model: str, body_bytes: int) -> ContextUse:
+def context_use(message: str, model: str, body_bytes: int, window: int | None = None) -> ContextUse:
     """Say how full the window was when Claude answered with `message`, JSON text.
 
-    After a summary, which no request has held yet, only its own tokens are known.
+    `window`: tokens that the model takes; None: what our table says. After a summary, which no
+    request has held yet, only its own tokens are known.
     """
-    usage: dict[str, Any] = json_text.values(message).get("usage") or {}
+    usage: dict[str, Any] = json_text.plain(json_text.load_object(message).get("usage") or {})
     known = capacity(model)
     return ContextUse(
         tokens=_tokens(usage),
-        window=known.context_window if known else None,
+        window=window or (known.context_window if known else None),
         body_bytes=body_bytes,
     )
 

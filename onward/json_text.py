@@ -22,9 +22,15 @@ def loads(text: str | bytes) -> Any:
     Numbers that Python would write differently come back as `simplejson.RawJSON`, good only for
     `dumps`; to compute with values use `values`. Raises `ValueError` for anything but JSON.
     """
-    return simplejson.loads(
-        text, parse_float=simplejson.RawJSON, parse_int=_literal_int, parse_constant=_no_constant
-    )
+    try:
+        return simplejson.loads(
+            text,
+            parse_float=simplejson.RawJSON,
+            parse_int=_literal_int,
+            parse_constant=_no_constant,
+        )
+    except RecursionError as error:
+        raise ValueError("found JSON that is nested too deep to be read") from error
 
 
 def load_object(text: str | bytes) -> dict[str, Any]:
@@ -41,6 +47,14 @@ def values(text: str) -> Any:
     Raises `ValueError`, also for a number that Python cannot hold or would not write again.
     """
     return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+
+
+def plain(value: Any) -> Any:
+    """Turn a part of what `loads` gave into plain Python values. Raises `ValueError` as `values`.
+
+    For a text of which only a part is computed with: elsewhere in it, any number may stand.
+    """
+    return values(dumps(value))
 
 
 def dumps(value: Any) -> str:

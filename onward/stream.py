@@ -4,18 +4,16 @@ The SDK's accumulators drop what they do not know (claude-api.md, 7), so the raw
 here. What cannot be folded faithfully is refused, never guessed.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward import json_text
 
-_APPENDED = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "signature",
-}
-"""Delta type to the block's field that its fragment is appended to."""
+_APPENDED = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+"""Delta type to its field that holds a fragment."""
+_OTHERS = ("citations_delta", "signature_delta", "compaction_delta")
 _MAX_DEPTH = 200
-"""Of a tool's arguments. Python's parsers take 1,000 less the depth of the stack they run on."""
+"""Of a block. Python's parsers take 1,000 less the depth of the stack they run on."""
 INVALID_JSON = "INVALID_JSON"
 """The one field that stands for a tool's arguments where they are no JSON."""
 
@@ -25,7 +23,11 @@ class StreamBroken(Exception):
 
 
 class UnknownDelta(Exception):
-    """Something in the stream that this version cannot keep without loss, or cannot answer."""
+    """Something in the stream that this version cannot keep without loss."""
+
+
+class Unanswerable(UnknownDelta):
+    """Something in the reply itself that cannot be kept or answered, however it is asked for."""
 
 
 class MessageFold:
@@ -37,16 +39,15 @@ class MessageFold:
 
     def __init__(self) -> None:
         self._message: dict[str, Any] | None = None
-        self._fragments: dict[int, list[str]] = {}
+        self._blocks: list[_BlockFold] = []
         self._open: set[int] = set()
-        self._stopped = False
+        self._usage: dict[str, Any] = {}
+        self._whole = False
 
     @property
     def usage(self) -> dict[str, Any]:
         """Usage as reported so far, as plain values; empty before `message_start`."""
-        found: dict[str, Any] = (self._message or {}).get("usage") or {}
-        plain: dict[str, Any] = json_text.values(json_text.dumps(found))
-        return plain
+        return self._usage
 
     @property
     def model(self) -> str | None:
@@ -54,109 +55,170 @@ class MessageFold:
         return (self._message or {}).get("model")
 
     @property
+    def whole(self) -> bool:
+        """The message has come to its end: nothing that follows is a part of it."""
+        return self._whole
+
+    @property
     def message(self) -> dict[str, Any]:
         """The whole reply. Raises `StreamBroken` unless it was received to its proper end."""
         if self._message is None:
             raise StreamBroken("the stream held no message_start event")
-        if not self._stopped or self._message.get("stop_reason") is None:
+        if not self._whole:
             raise StreamBroken("the stream ended before message_stop")
+        if self._message.get("stop_reason") is None:
+            raise StreamBroken("the stream named no stop_reason")
         if self._open and self._message["stop_reason"] == "tool_use":
             raise StreamBroken(f"content blocks {sorted(self._open)} were never closed")
-        return self._message
+        return {**self._message, "content": [each.block for each in self._blocks]}
 
     def add(self, event: dict[str, Any]) -> None:
         """Take one event. Raises `StreamBroken` if out of order, `UnknownDelta`."""
+        if self._whole:
+            return
         match event.get("type"):
             case "message_start":
-                self._message = dict(event["message"])
-                self._message["content"] = list(self._message.get("content") or [])
+                self._start(event["message"])
             case "content_block_start":
-                self._start_block(event["index"], dict(event["content_block"]))
+                self._start_block(event["index"], event["content_block"])
             case "content_block_delta":
-                self._delta(event["index"], event["delta"])
+                self._opened(event["index"]).add(event["delta"])
             case "content_block_stop":
-                self._close_block(event["index"])
+                self._close(event["index"])
             case "message_delta":
-                self._finish(event)
+                self._update(event)
             case "message_stop":
-                self._stopped = True
+                self._stop()
             case _:
                 pass  # `ping` and events that newer servers add carry no part of the reply
 
-    def _blocks(self) -> list[dict[str, Any]]:
-        if self._message is None:
-            raise StreamBroken("a content block came before message_start")
-        blocks: list[dict[str, Any]] = self._message["content"]
-        return blocks
+    def _start(self, message: dict[str, Any]) -> None:
+        if self._message is not None:
+            raise StreamBroken("a second message began before the first one had ended")
+        self._message = dict(message)
+        # Where code that Claude runs calls tools, the API tells each next call whole right here.
+        for block in message.get("content") or ():
+            self._take(block)
+        self._count()
 
     def _start_block(self, index: int, block: dict[str, Any]) -> None:
-        blocks = self._blocks()
-        if index != len(blocks):
-            raise StreamBroken(f"found content block {index}, expected {len(blocks)}")
-        if block.get("type") == "tool_use":
-            _refuse_unanswerable(block, blocks)
-        blocks.append(block)
+        if self._message is None:
+            raise StreamBroken("a content block came before message_start")
+        if index != len(self._blocks):
+            raise StreamBroken(f"found content block {index}, expected {len(self._blocks)}")
+        self._take(block)
         self._open.add(index)
 
-    def _delta(self, index: int, delta: dict[str, Any]) -> None:
-        blocks = self._blocks()
+    def _take(self, block: dict[str, Any]) -> None:
+        if block.get("type") == "tool_use":
+            _refuse_unanswerable(block, [other.block for other in self._blocks])
+        self._blocks.append(_BlockFold(block))
+
+    def _opened(self, index: int) -> "_BlockFold":
         if index not in self._open:
             raise StreamBroken(f"found a delta for content block {index}, which is not open")
-        kind, block = delta.get("type"), blocks[index]
-        if kind == "input_json_delta":
-            self._fragments.setdefault(index, []).append(delta["partial_json"])
+        return self._blocks[index]
+
+    def _close(self, index: int) -> None:
+        if index in self._open:
+            self._blocks[index].join()
+            self._open.remove(index)
+
+    def _stop(self) -> None:
+        for index in self._open:  # cut off, or left open by a gateway
+            self._blocks[index].join()
+        self._whole = True
+
+    def _update(self, event: dict[str, Any]) -> None:
+        if self._message is None:
+            raise StreamBroken("message_delta came before message_start")
+        usage = _later(self._message.get("usage") or {}, event.get("usage") or {})
+        beside = {k: v for k, v in event.items() if k not in {"type", "delta", "usage"}}
+        told = {**beside, **(event.get("delta") or {}), "usage": usage}
+        self._message = _later(self._message, told)
+        self._count()
+
+    def _count(self) -> None:
+        found: dict[str, Any] = (self._message or {}).get("usage") or {}
+        try:
+            self._usage = json_text.plain(found)
+        except ValueError as error:
+            raise Unanswerable(f"the usage cannot be counted: {error}") from error
+
+
+class _BlockFold:
+    """One content block, folded from its start and its deltas."""
+
+    def __init__(self, start: Mapping[str, Any]) -> None:
+        self.block = dict(start)
+        """All that was told of it, but for the fragments that `join` has not put together yet."""
+        self._fragments: dict[str, list[str]] = {}
+        _refuse_deep(json_text.dumps(self.block))
+
+    def add(self, delta: dict[str, Any]) -> None:
+        """Take one delta. Raises `UnknownDelta`."""
+        kind, block = delta.get("type"), self.block
+        if kind in _APPENDED:
+            # Joined once, at the end: a long reply comes in tens of thousands of them.
+            field = _APPENDED[kind]
+            self._fragments.setdefault(field, []).append(_fragment(delta[field]))
+        elif kind == "signature_delta":
+            block["signature"] = delta["signature"]
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
         elif kind == "compaction_delta":
             # One tells it all; null means that there is no summary, and must go back as null.
             block.update({name: value for name, value in delta.items() if name != "type"})
-        elif kind in _APPENDED:
-            _append(block, _APPENDED[kind], delta)
         else:
             raise UnknownDelta(
-                f"found delta type {kind!r}; expected one of "
-                f"{['input_json_delta', 'citations_delta', 'compaction_delta', *_APPENDED]}. "
+                f"found delta type {kind!r}; expected one of {[*_APPENDED, *_OTHERS]}. "
                 "Upgrade Onward to a version that knows it"
             )
 
-    def _close_block(self, index: int) -> None:
-        self._open.discard(index)
-        text = "".join(self._fragments.pop(index, []))
-        if text.strip():
-            self._blocks()[index]["input"] = _tool_input(text)
-
-    def _finish(self, event: dict[str, Any]) -> None:
-        if self._message is None:
-            raise StreamBroken("message_delta came before message_start")
-        self._message.update(event.get("delta") or {})
-        before: dict[str, Any] = self._message.get("usage") or {}
-        last: dict[str, Any] = event.get("usage") or {}
-        # A null here does not take back what message_start said.
-        told = {k: v for k, v in last.items() if v is not None}
-        usage = {**last, **before, **told}
-        rest = {k: v for k, v in event.items() if k not in ("type", "delta", "usage")}
-        self._message.update(rest, usage=usage)
+    def join(self) -> None:
+        """Put the fragments together. Raises `UnknownDelta`."""
+        texts = {field: "".join(fragments) for field, fragments in self._fragments.items()}
+        self._fragments.clear()
+        given = texts.pop("partial_json", "")
+        for field, text in texts.items():
+            self.block[field] = (self.block.get(field) or "") + text
+        if given.strip():
+            self.block["input"] = _tool_input(given)
 
 
-def _refuse_unanswerable(block: dict[str, Any], before: list[dict[str, Any]]) -> None:
+def _later(before: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known after the end of a message told more of it.
+
+    A null there does not take back what its beginning said.
+    """
+    return before | {k: v for k, v in told.items() if v is not None or k not in before}
+
+
+def _fragment(text: object) -> str:
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"found {text!r} in a delta, expected text")
+    return text or ""
+
+
+def _refuse_unanswerable(block: dict[str, Any], before: Sequence[dict[str, Any]]) -> None:
     """Refuse a call whose result could not be sent back, before any effect of the reply."""
     named = all(isinstance(block.get(name), str) for name in ("id", "name"))
     if not named or any(other.get("id") == block["id"] for other in before):
-        raise UnknownDelta(
+        raise Unanswerable(
             f"found a tool_use with id {block.get('id')!r} and name {block.get('name')!r}; "
             "expected a name, and an id of its own"
         )
 
 
-def _append(block: dict[str, Any], field: str, delta: dict[str, Any]) -> None:
-    block[field] = (block.get(field) or "") + delta[field]
+def _refuse_deep(text: str) -> None:
+    if (depth := json_text.depth(text)) > _MAX_DEPTH:
+        # Recorded, it would break whoever parses the reply, for ever.
+        raise Unanswerable(f"found a block nested {depth} deep, expected {_MAX_DEPTH} at most")
 
 
 def _tool_input(text: str) -> Any:
     """Take the model's arguments as it wrote them, number literals included."""
-    if (depth := json_text.depth(text)) > _MAX_DEPTH:
-        # Recorded, it would break whoever parses the reply, for ever.
-        raise UnknownDelta(f"found arguments nested {depth} deep, expected {_MAX_DEPTH} at most")
+    _refuse_deep(text)
     try:
         return json_text.raw(text)
     except ValueError:

@@ -12,8 +12,10 @@ from onward.testing.messages_api.literal_json import Object, dumps, is_object, p
 CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 """Blocks whose `input` is streamed as pieces of JSON text."""
 
-_LATE = ("stop_reason", "stop_sequence", "stop_details", "container", "context_management")
-"""Fields of a message that a stream tells at its end."""
+_LATE = ("stop_reason", "stop_sequence", "stop_details", "container")
+"""Fields of a message that a stream tells at its end, in a `delta`."""
+_BESIDE = ("context_management",)
+"""Fields of a message that a stream tells beside that `delta`."""
 
 
 class UnknownDeltaError(ValueError):
@@ -56,21 +58,23 @@ def decode(sse: str) -> list[Object]:
 
 
 def fold(stream: Iterable[Object]) -> Object:
-    """Return the message that a stream tells. Raises `UnknownDeltaError`."""
+    """Return the message that a stream tells first. Raises `UnknownDeltaError`."""
     message: Object = {}
     inputs: dict[int, str] = {}
     for event in stream:
         match event["type"]:
             case "message_start":
-                message = {**event["message"], "content": []}
+                told: Object = event["message"]
+                message = {**told, "content": list(told["content"]), "usage": dict(told["usage"])}
             case "content_block_start":
                 message["content"].append(dict(event["content_block"]))
             case "content_block_delta":
                 index: int = event["index"]
                 _apply(message["content"][index], event["delta"], inputs, index)
             case "message_delta":
-                usage = {**message["usage"], **event.get("usage", {})}
-                message |= {**event["delta"], "usage": usage}
+                _finish(message, event)
+            case "message_stop":
+                break
             case _:
                 pass
     for index, text in inputs.items():
@@ -78,8 +82,20 @@ def fold(stream: Iterable[Object]) -> Object:
     return message
 
 
+def _finish(message: Object, event: Object) -> None:
+    """Add what the end of a message tells; a null there takes back nothing."""
+    beside = {key: value for key, value in event.items() if key not in ("type", "delta", "usage")}
+    for told, known in (
+        (event.get("usage", {}), message["usage"]),
+        (beside | event["delta"], message),
+    ):
+        known |= {
+            key: value for key, value in told.items() if value is not None or key not in known
+        }
+
+
 def _message_start(message: Object) -> Object:
-    late = {key: None for key in _LATE if key in message}
+    late = {key: None for key in (*_LATE, *_BESIDE) if key in message}
     usage = {**message["usage"], "output_tokens": 1}
     return {"type": "message_start", "message": {**message, **late, "content": [], "usage": usage}}
 
@@ -89,7 +105,8 @@ def _message_delta(message: Object) -> Object:
     # Recorded streams tell the split of cache writes, tier and geography only at their start.
     early = ("cache_creation", "service_tier", "inference_geo")
     usage = {key: value for key, value in message["usage"].items() if key not in early}
-    return {"type": "message_delta", "delta": delta, "usage": usage}
+    beside = {key: message[key] for key in _BESIDE if key in message}
+    return {"type": "message_delta", "delta": delta, "usage": usage, **beside}
 
 
 def _block(block: Object, size: int, *, cut: bool) -> tuple[Object, list[Object]]:
@@ -128,9 +145,9 @@ def _pieces(kind: str, field: str, text: str, size: int) -> Iterator[Object]:
 def _apply(block: Object, delta: Object, inputs: dict[int, str], index: int) -> None:
     match delta["type"]:
         case "text_delta":
-            block["text"] += delta["text"]
+            block["text"] = (block.get("text") or "") + delta["text"]
         case "thinking_delta":
-            block["thinking"] += delta["thinking"]
+            block["thinking"] = (block.get("thinking") or "") + delta["thinking"]
         case "signature_delta":
             block["signature"] = delta["signature"]
         case "citations_delta":
