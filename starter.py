@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from onward.cli import conversations, ledger, limits, people, runs, trials
+from onward.cli import conversations, ledger, limits, people, runs, spending, trials
 
 BROKEN_PIPE = 141
 """What a shell shows of a command whose reader went away."""
@@ -47,9 +47,10 @@ app.command(people.approve)
 app.command(people.deny)
 app.command(people.resolve)
 app.command(limits.limit)
-app.command(runs.spend)
+app.command(spending.spend)
 app.command(runs.cancel)
 app.command(runs.result)
+app.command(conversations.watch)
 app.command(conversations.transcript)
 app.command(conversations.fork)
 app.command(ledger.audit)

@@ -19,7 +19,6 @@ from onward.console import (
     Output,
     count,
     progress_line,
-    spend_facts,
     spend_line,
 )
 from onward.documents import (
@@ -36,6 +35,7 @@ from onward.documents import (
     waiting_row,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
+from onward.history import Ended
 from onward.limit_use import limits_line
 from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
 from onward.session import Session, find_run, open_session
@@ -133,19 +133,6 @@ async def status(run_id: str, out: Output) -> int:
     out.facts(status_facts(seen, session.ui_link(seen.run)))
     for trouble in troubles:
         out.warn(trouble)
-    return 0
-
-
-async def spend(run_id: str, out: Output) -> int:
-    """Say what a run cost so far."""
-    session = await open_session(out)
-    spent = await runs.spend(session.client, await find_run(session, run_id))
-    if not spent.complete:
-        out.warn("only finished steps are counted; nothing could tell of anything beyond them")
-    if out.as_json:
-        out.json(spent.spend.model_dump(mode="json"))
-    else:
-        out.facts(spend_facts(spent.spend, complete=spent.complete))
     return 0
 
 
@@ -373,10 +360,16 @@ async def _show_ended(session: Session, run: Run) -> int:
         out.json(result_document(run, done))
     elif found.text:
         out.result(found.text)
+    show_end(done, out)
+    return EXIT_CODES[found.outcome]
+
+
+def show_end(done: Ended, out: Output) -> None:
+    """Say how a run ended, and what it cost."""
+    found = done.result
     cost = spend_line(found.spend, complete=done.spend_complete)
     out.say(f"{found.outcome}: {count(found.steps, 'step')}, {cost}")
     if found.detail:
         out.say(found.detail)
     if found.in_doubt:
         out.warn(f"in doubt, look whether they happened: {', '.join(found.in_doubt)}")
-    return EXIT_CODES[found.outcome]

@@ -2,8 +2,8 @@
 
 Results go to standard output, everything about them to standard error, so that
 `RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.
-With `--json` standard output is exactly one JSON document. Colours and moving parts are for
-terminals only, colours never with NO_COLOR.
+With `--json` standard output is exactly one JSON document (of `watch`, one a line). Colours and
+moving parts are for terminals only, colours never with NO_COLOR.
 """
 
 import json
@@ -19,7 +19,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from onward.messages import RunStatus, Spend
+from onward.messages import RunStatus, Spend, Tally
+from onward.wording import Troubles
 
 _KEPT_CONTROLS = {"\n", "\t"}
 _LEAST_SHOWN = Decimal("0.0001")
@@ -71,6 +72,10 @@ class Output:
         """Print a line of the result, in a style where a terminal shows it."""
         self._line(self._out, text, style)
 
+    def written(self, text: str, style: str = "") -> None:
+        """Write a piece of a line of the result, in a style where a terminal shows it."""
+        self._out.print(Text(self._clean(self._out, text), style=style), end="", soft_wrap=True)
+
     def piece(self, text: str) -> None:
         """Write a piece of the result as it is, without an end of line."""
         self._out.file.write(text)
@@ -79,6 +84,11 @@ class Output:
         """Print the one JSON document."""
         # Plain ASCII: no terminal, locale or lone surrogate can spoil it.
         self._out.file.write(json.dumps(document, indent=2, default=str) + "\n")
+
+    def json_line(self, document: Mapping[str, Any]) -> None:
+        """Print one of many JSON documents, a line each, at once."""
+        self._out.file.write(json.dumps(document, default=str) + "\n")
+        self._out.file.flush()
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print names and values, a line each; empty values are left out."""
@@ -146,16 +156,12 @@ class _Stream(Console):
 class _Lines:
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._known = frozenset[str]()
+        self._troubles = Troubles()
 
     def now(self, line: str, troubles: Sequence[str]) -> None:
         del line
-        # The time to the next try changes with each look; the trouble is the same one.
-        causes = {text.rsplit(";", 1)[0]: text for text in troubles}
-        for cause, text in causes.items():
-            if cause not in self._known:
-                self._output.warn(text)
-        self._known = frozenset(causes)
+        for text in self._troubles.new(troubles):
+            self._output.warn(text)
 
 
 class _Moving:
@@ -198,35 +204,22 @@ def exact_money(amount: Decimal) -> str:
 def spend_line(spend: Spend, *, complete: bool = True) -> str:
     """Say what was spent, in one line; what is not known is said, never left at zero."""
     lower = "" if complete else "at least "
-    parts = [f"{lower}{spend.tokens:,} tokens", f"{lower}{_cost(spend)}"]
+    parts = [f"{lower}{spend.tokens:,} tokens", f"{lower}{cost_line(spend)}"]
     parts.append(f"{count(spend.requests, 'request')} to Claude")
     if spend.lost_requests:
         parts.append(f"{spend.lost_requests:,} of them lost (their tokens are a lower bound)")
     return ", ".join(parts)
 
 
-def spend_facts(spend: Spend, *, complete: bool = True) -> list[tuple[str, str]]:
-    """Say what was spent, kind by kind."""
-    lower = "" if complete else "at least "
-    lost = f" ({spend.lost_requests:,} lost: their tokens are a lower bound)"
-    return [
-        ("cost", lower + _cost(spend)),
-        ("requests", f"{spend.requests:,}{lost if spend.lost_requests else ''}"),
-        ("input tokens", f"{lower}{spend.input_tokens:,}"),
-        ("read from cache", f"{spend.cache_read_tokens:,}"),
-        ("written to cache", f"{spend.cache_write_tokens:,}"),
-        ("output tokens", f"{lower}{spend.output_tokens:,}"),
-    ]
-
-
 def progress_line(status: RunStatus, seconds: float) -> str:
     """Say how far a run is, in one line."""
     time = f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
     parts = (f"step {status.step}", status.doing, f"{status.spend.tokens:,} tokens")
-    return " · ".join(filter(None, (*parts, _cost(status.spend), time)))
+    return " · ".join(filter(None, (*parts, cost_line(status.spend), time)))
 
 
-def _cost(spend: Spend) -> str:
+def cost_line(spend: Tally) -> str:
+    """Say what was spent in dollars; what is not known is said, never left at zero."""
     if not spend.unpriced_requests:
         return money(spend.cost_usd)
     unknown = f"{count(spend.unpriced_requests, 'request')} of unknown price"

@@ -1,5 +1,6 @@
 """Lists of runs: the newest ones, and those that wait for a person."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,6 +23,18 @@ async def list_runs(client: Client, limit: int) -> list[Run]:
     found = await _find(client, limit, "ExecutionStatus != 'ContinuedAsNew'")
     runs = [await run_of(client, info) for info in found]
     return _newest_first(_marked(found, runs))
+
+
+async def list_since(client: Client, since: datetime) -> list[Run]:
+    """List all runs that began since then, newest first; one that was reset is marked.
+
+    Raises ConnectError.
+    """
+    which = f"ExecutionStatus != 'ContinuedAsNew' AND StartTime >= '{since.isoformat()}'"
+    found = await _find(client, sys.maxsize, which)
+    runs = [await run_of(client, info) for info in found]
+    # A run of before may have continued as new since then.
+    return [run for run in _newest_first(_marked(found, runs)) if run.started >= since]
 
 
 async def list_waiting(client: Client, limit: int) -> list[Report]:

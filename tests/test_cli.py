@@ -222,9 +222,16 @@ async def test_status_and_spend_are_the_workers_answer(cli: Cli) -> None:
         "input_tokens",
         "cache_read_tokens",
         "cache_write_tokens",
+        "cache_write_1h_tokens",
         "output_tokens",
+        "thinking_tokens",
+        "web_searches",
+        "web_fetches",
         "cost_usd",
         "unpriced_requests",
+        "lost",
+        "saved",
+        "models",
     }
 
 

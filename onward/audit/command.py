@@ -9,7 +9,7 @@ from temporalio.client import Client
 from onward.audit import report
 from onward.audit.comparing import differences
 from onward.audit.effects import Sources, effects
-from onward.audit.held import Held, read_held
+from onward.audit.held import Held, held_of
 from onward.audit.recalled import recalled
 from onward.audit.report import Report
 from onward.audit.timeline import Timeline
@@ -19,10 +19,8 @@ from onward.client import Run, rpc_errors
 from onward.console import Output
 from onward.errors import ConnectError, PayloadError
 from onward.history import RunKey, request_of
-from onward.ledger import Ledger
 from onward.messages import RunRef
 from onward.own_history import Hearing, Told
-from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.session import Session, find_run, open_session
 
 AGREE, DIFFER, NOT_COMPARED = 0, 1, 3
@@ -110,15 +108,10 @@ def _ref(run: Run) -> RunRef:
 
 async def _held(session: Session, run: Run) -> Held | str:
     """Read the records in Redis; or say why it cannot be asked."""
-    url = ledger_url(session.settings, session.target)
-    redis = redis_client(url)
     try:
-        async with redis_errors(url):
-            return await read_held(redis, Ledger(redis, _ref(run), strict=False).key)
+        return await held_of(session, run)
     except ConnectError as error:
         return str(error)
-    finally:
-        await redis.aclose()
 
 
 def _report(run: Run, heard: _Heard, held: Held | str, *, verify: bool, reads: bool) -> Report:

@@ -1,13 +1,19 @@
 """What Redis holds of a run, looked at without touching it."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
 
+from onward.client import Run
 from onward.errors import LedgerUnreadable
+from onward.identity import run_key
+from onward.messages import Attempt
 from onward.records import Record, parse_record
+from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.session import Session
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,8 @@ class Held:
     records: Mapping[str, Record]
     broken: Mapping[str, str]
     """Of records that cannot be used: what is wrong with them."""
+    attempts: Mapping[str, Sequence[Attempt]]
+    """What was noted of the requests to Claude, in all branches of the run, by step."""
 
     @property
     def empty(self) -> bool:
@@ -45,7 +53,20 @@ async def read_held(redis: Redis, key: str) -> Held:
             broken[position] = "its result, which is kept apart, is lost"
         else:
             records[position] = record
-    return Held(nonce=fields.get("_ds", ""), records=records, broken=broken)
+    attempts = {name[2:]: _attempts(text) for name, text in fields.items() if name.startswith("u:")}
+    return Held(fields.get("_ds", ""), records, broken, attempts)
+
+
+async def held_of(session: Session, run: Run) -> Held:
+    """Read what the ledger's Redis holds of a run. Raises ConnectError where it does not answer."""
+    url = ledger_url(session.settings, session.target)
+    redis = redis_client(url)
+    name = run_key(run.id, run.first_run_id or run.run_id)
+    try:
+        async with redis_errors(url):
+            return await read_held(redis, f"onward:{{{name}}}")
+    finally:
+        await redis.aclose()
 
 
 async def _blobs(commands: Any, key: str, digests: list[str]) -> dict[str, str]:
@@ -59,3 +80,8 @@ def _of_steps(fields: Mapping[str, str]) -> dict[str, str]:
 
 def _text(value: bytes | str) -> str:
     return value if isinstance(value, str) else value.decode(errors="surrogatepass")
+
+
+def _attempts(text: str) -> Sequence[Attempt]:
+    by_token: dict[str, str] = json.loads(text)
+    return [Attempt.model_validate_json(attempt) for attempt in by_token.values()]

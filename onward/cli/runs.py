@@ -110,24 +110,6 @@ def status(run_id: RunId, /, *, as_json: AsJson = False) -> int:
     return perform(lambda out: commands.status(run_id, out), as_json=as_json)
 
 
-def spend(run_id: RunId, /, *, as_json: AsJson = False) -> int:
-    """Say what a run cost so far, requests whose answer was lost included.
-
-    Example: python starter.py spend refunds-2026-11 --json
-
-    Parameters
-    ----------
-    run_id
-        Id of the run.
-    as_json
-        Print one JSON document, the same as the workflow query `spend` answers.
-
-    """
-    from onward import commands  # noqa: PLC0415
-
-    return perform(lambda out: commands.spend(run_id, out), as_json=as_json)
-
-
 def cancel(run_id: RunId, /, *, reason: str = "", as_json: AsJson = False) -> int:
     """Ask a run to stop; it ends cleanly, with what it has so far.
 

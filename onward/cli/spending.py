@@ -1,0 +1,51 @@
+"""The command about money: what a run cost, or many."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from onward.cli.parameters import AsJson, perform
+
+
+def spend(
+    run_id: Annotated[str | None, Parameter(name="RUN")] = None,
+    /,
+    *,
+    by: Literal["step", "model"] | None = None,
+    since: str | None = None,
+    offline: bool = False,
+    as_json: AsJson = False,
+) -> int:
+    """Say what a run cost so far, requests whose answer was lost included; or what many runs did.
+
+    Also of a run that ended, was terminated, or has no worker. Of a run that was reset: what all
+    its branches cost, if Redis still has their records.
+
+    Example: python starter.py spend refunds-2026-11 --by step
+
+    With --since it sums up all runs that began since then, by agent and model.
+
+    Example: python starter.py spend --since 7d
+
+    Parameters
+    ----------
+    run_id
+        Id of the run.
+    by
+        Show what each step cost, or each model.
+    since
+        Sum up the runs that began since then: 12h, 7d or 2w ago, or a date such as 2026-11-01.
+    offline
+        Tell it from Temporal's history alone: neither a worker nor Redis is asked.
+    as_json
+        Print one JSON document, of the keys that the workflow query `spend` has. With --by step also
+        `by_step`; with --since also `since`, `runs`, `partial_runs` (they may have cost more) and
+        `agents`, by agent and model.
+
+    """
+    from onward.spending import command  # noqa: PLC0415
+
+    return perform(
+        lambda out: command.spend(run_id, out, by=by, since=since, offline=offline),
+        as_json=as_json,
+    )

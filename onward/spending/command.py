@@ -1,0 +1,134 @@
+"""Tell what a run cost, or many: gather it, and print it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from onward import client as runs
+from onward.client import Run, Spent
+from onward.console import Output, count
+from onward.errors import UsageError
+from onward.messages import Spend, Tally
+from onward.session import Session, find_run, open_session
+from onward.spending.branches import Beyond, beyond, was_reset
+from onward.spending.since import moment, summed
+from onward.spending.steps import steps_of
+from onward.spending.tables import COLUMNS, cells, facts, with_other
+
+By = Literal["step", "model"]
+_ALL_BRANCHES = "the run was reset: what all its branches cost is counted"
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What a run cost, and how sure that is."""
+
+    spend: Spend
+    note: str = ""
+    """What else is to be known of it."""
+    at_least: str = ""
+    """Why it may have cost more; empty: that is all."""
+
+
+async def spend(
+    run_id: str | None, out: Output, *, by: By | None, since: str | None, offline: bool
+) -> int:
+    """Say what a run cost, or all that began `since`.
+
+    Raises UsageError, NoSuchRun, ConnectError (of Temporal), PayloadError.
+    """
+    if since is not None:
+        _refuse_both(run_id, by)
+        return await _spend_since(since, out, offline=offline)
+    if run_id is None:
+        raise UsageError("give the id of a run, or --since 7d for all that began since then")
+    return await _spend_of(run_id, out, by=by, offline=offline)
+
+
+def _refuse_both(run_id: str | None, by: By | None) -> None:
+    if run_id is not None:
+        raise UsageError(f"found both a run, {run_id!r}, and --since; give one of the two")
+    if by is not None:
+        raise UsageError("--since sums by agent and model; --by is for one run")
+
+
+# ---- one run
+
+
+async def _spend_of(run_id: str, out: Output, *, by: By | None, offline: bool) -> int:
+    session = await open_session(out)
+    run = await find_run(session, run_id)
+    told = await _told(session, run, offline=offline)
+    rows = await _rows(session, run, told.spend, by)
+    if told.note:
+        out.note(told.note)
+    if told.at_least:
+        out.warn(f"at least: {told.at_least}")
+    if out.as_json:
+        steps = {"by_step": _documents(rows)} if by == "step" else {}
+        out.json({**told.spend.model_dump(mode="json"), **steps})
+    elif by is None:
+        out.facts(facts(told.spend, complete=not told.at_least))
+    else:
+        shown = with_other(rows, told.spend.total)
+        out.table((by, *COLUMNS), [(name, *cells(tally)) for name, tally in shown.items()])
+    return 0
+
+
+def _documents(rows: Mapping[str, Tally]) -> dict[str, Any]:
+    return {name: row.model_dump(mode="json") for name, row in rows.items()}
+
+
+async def _told(session: Session, run: Run, *, offline: bool) -> _Told:
+    spent = await runs.spend(session.client, run, offline=offline)
+    reset = await was_reset(session.client, run)
+    if offline or (run.open and not reset):
+        return _Told(spent.spend, at_least=_from_history(spent, reset=reset))
+    if spent.complete and not reset:
+        return _Told(spent.spend)
+    more = await beyond(session, run)
+    whole = spent.spend + more.spend
+    if reset and spent.complete and not more.missing:
+        return _Told(whole, note=_ALL_BRANCHES)
+    return _Told(whole, at_least=_and_ledger(more, reset=reset))
+
+
+def _from_history(spent: Spent, *, reset: bool) -> str:
+    if reset:
+        return "the run was reset, and only Redis knows what its other branches cost"
+    return "" if spent.complete else "only finished steps are counted, as history tells them"
+
+
+def _and_ledger(more: Beyond, *, reset: bool) -> str:
+    """Say why a reset run, or one that was cut off, may have cost more."""
+    if reset:
+        lacking = more.missing or "the step under way is not counted yet"
+        return f"the run was reset; what its branches cost is counted as far as known: {lacking}"
+    if more.missing:
+        return "only finished steps are counted; nothing could tell of anything beyond them"
+    return "the run was cut off: what its last step cost is counted as far as it was noted"
+
+
+async def _rows(session: Session, run: Run, spend: Spend, by: By | None) -> Mapping[str, Tally]:
+    if by == "step":
+        return (await steps_of(session.client, run)).spends
+    return spend.models
+
+
+# ---- many runs
+
+
+async def _spend_since(text: str, out: Output, *, offline: bool) -> int:
+    begun = moment(text)
+    session = await open_session(out)
+    found = await summed(session, begun, offline=offline)
+    if found.partial:
+        out.warn(f"at least: {count(found.partial, 'run')} may have cost more than is counted here")
+    if out.as_json:
+        out.json(found.document())
+    elif found.runs:
+        out.table(("agent", "model", *COLUMNS), found.rows())
+        out.note(f"{count(found.runs, 'run')} since {begun:%Y-%m-%d %H:%M}")
+    else:
+        out.say(f"no run has begun since {begun:%Y-%m-%d %H:%M}, or Temporal has forgotten them")
+    return 0
