@@ -14,6 +14,8 @@ from onward.errors import AppError, LedgerGap, LedgerUnreadable, PayloadError, U
 from onward.messages import GiveUp, Outcome, Spend
 from onward.names import StopType
 
+_AT_ONCE_S = 0.001
+
 
 def stop(
     kind: StopType, message: str, spend: Spend | None = None, limit: Outcome | None = None
@@ -29,7 +31,8 @@ def stop(
 
 def again(kind: str, message: str, delay_s: float | None = None) -> ApplicationError:
     """Make the error that Temporal retries, after `delay_s` seconds or its own backoff."""
-    delay = None if delay_s is None else timedelta(seconds=delay_s)
+    # To Temporal a delay of zero is none, and it takes its own.
+    delay = None if delay_s is None else timedelta(seconds=max(delay_s, _AT_ONCE_S))
     return ApplicationError(message, type=kind, next_retry_delay=delay)
 
 

@@ -5,7 +5,8 @@ second source; so a killed attempt's tokens are counted by the one that follows 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from anthropic import AsyncAnthropic
@@ -15,22 +16,38 @@ from temporalio import activity
 from activities.failures import again, stop
 from activities.pulse import Pulse
 from onward import claude
-from onward.claude import Posture
+from onward.claude_errors import Posture
 from onward.claude_request import Request
 from onward.ledger import Ledger
 from onward.messages import Attempt, Spend
-from onward.pricing import spend_of
+from onward.pricing import spend_of, unbilled
 from onward.stream import MessageFold
 
+MOST_LOST = 12
+"""Replies of one step that may be lost on their way: each may have cost as much as a whole one."""
+_MOST_MISCONFIGURED = 3
+"""Requests that may lead elsewhere before anything ever came from Claude."""
 _FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 30.0
+_LONGEST_WAIT_S = 60.0
+_BELIEVED = 10
+"""Tries after which a wait that the server names is waited at least as long as its backoff."""
+
+Hear = Callable[[Mapping[str, Any]], None]
+"""Takes the next event of a reply's stream."""
 
 
 class StepRequests:
-    """Requests of one step; this attempt's own is under `token`."""
+    """Requests of one step; this attempt's own is under `token`.
 
-    def __init__(self, ledger: Ledger, step: str, token: str, pulse: Pulse) -> None:
+    `first`: Claude has not said anything yet in this conversation.
+    """
+
+    def __init__(
+        self, ledger: Ledger, step: str, token: str, pulse: Pulse, *, first: bool = False
+    ) -> None:
         self._ledger, self._step, self._token, self._pulse = ledger, step, token, pulse
+        self._first = first
+        self._request: Request | None = None
         self._attempts = _from_heartbeat()
         self._noting: asyncio.Task[None] | None = None
         self._noted: Attempt | None = None
@@ -56,9 +73,14 @@ class StepRequests:
         return spend_of(self._attempts.values())
 
     @property
-    def sent(self) -> int:
-        """Requests that may have reached the API."""
-        return sum(attempt.sent for attempt in self._attempts.values())
+    def lost(self) -> int:
+        """Requests whose reply may have been paid for, and never arrived."""
+        return sum(each.sent and not each.refused for each in self._attempts.values())
+
+    @property
+    def current(self) -> Attempt:
+        """This attempt's own request, once it was noted."""
+        return self._attempts[self._token]
 
     @property
     def sent_now(self) -> bool:
@@ -66,16 +88,29 @@ class StepRequests:
         mine = self._attempts.get(self._token)
         return mine is not None and mine.sent
 
-    async def send(self, anthropic: AsyncAnthropic, request: Request) -> dict[str, Any]:
+    def heeding(self, request: Request) -> Request:
+        """Return the request as the API's answers to earlier ones demand it."""
+        allowed = [each.max_tokens for each in self._attempts.values() if each.max_tokens]
+        if allowed and min(allowed) < request.max_tokens:
+            request = request.but(max_tokens=min(allowed))
+        in_one_piece = any(each.unstreamable for each in self._attempts.values())
+        return request.but(stream=False) if in_one_piece else request
+
+    async def send(
+        self, anthropic: AsyncAnthropic, request: Request, hear: Hear, heard: claude.Heard
+    ) -> dict[str, Any]:
         """Send this attempt's request and return Claude's whole message.
+
+        `heard` takes the headers of the answer, `hear` the events of its stream.
 
         Noted before it is sent: a request whose attempt dies must not look as if it cost nothing.
         """
+        self._request = request
         self._attempts[self._token] = Attempt(model=request.model)
         self._tell()
         await self._write()
-        message = await claude.ask(anthropic, request, self._progress)
-        self._update(whole=True)
+        message = await claude.ask(anthropic, request, partial(self._progress, hear), heard)
+        self._update(whole=True, unbilled=unbilled(message))
         # What it used is written; that it is whole, the reply's own record says.
         if self._noting:
             await self._noting
@@ -83,29 +118,59 @@ class StepRequests:
 
     async def failed(self, posture: Posture, limit: int) -> Exception:
         """Say how the attempt ends after its request failed: tried again, or stopped for good."""
-        self._update(sent=posture.sent, refused=posture.refused)
+        self._update(
+            sent=posture.sent,
+            refused=posture.refused,
+            misconfigured=posture.misconfigured,
+            max_tokens=posture.max_tokens,
+            unstreamable=posture.then == "unstreamed",
+        )
         self._pulse.beat()
         if self._noting:
             await self._noting
         await self._write()
-        if not posture.sent:
-            return again("claude", posture.message, posture.delay_s)
-        if posture.then == "stop":
-            return stop("claude", posture.message, self.spend)
         if posture.then == "context_exceeded":
             return stop("context_exceeded", posture.message, self.spend)
+        if posture.then == "stop" or self._was_heeded(posture):
+            return stop("claude", posture.message, self.spend)
         return self.exhausted(limit, posture.message) or again(
-            "claude", posture.message, posture.delay_s or self._backoff_s()
+            "claude", posture.message, self._delay_s(posture.delay_s)
         )
 
     def exhausted(self, limit: int, last: str = "") -> Exception | None:
         """Say that the step has used up its requests; None if it has not."""
-        if self.sent < limit:
+        tries, lost, wrong = len(self._attempts), self.lost, self._misconfigured
+        if tries >= limit:
+            text = f"{tries} requests were sent for step {self._step} and none was answered whole"
+        elif lost >= MOST_LOST:
+            text = f"{lost} replies to step {self._step} were lost on their way, and may be billed"
+        elif self._first and wrong >= _MOST_MISCONFIGURED:
+            text = f"{wrong} requests did not lead to Claude's API"
+        else:
             return None
-        text = f"{self.sent} requests were sent for step {self._step} and none was answered whole"
         return stop("claude", f"{text}. {last}".strip(), self.spend)
 
-    def _progress(self, fold: MessageFold) -> None:
+    @property
+    def _misconfigured(self) -> int:
+        return sum(each.misconfigured for each in self._attempts.values())
+
+    def _was_heeded(self, posture: Posture) -> bool:
+        """Say whether this very request already was what the API's answer demands."""
+        request = self._request
+        if request is None:
+            return False
+        short = posture.then == "lower" and request.max_tokens <= posture.max_tokens
+        return short or (posture.then == "unstreamed" and not request.stream)
+
+    def _delay_s(self, named_s: float | None) -> float:
+        tries = len(self._attempts)
+        if named_s is None:
+            return _backoff_s(tries)
+        # A server that is away may name the same moment for ever.
+        return max(named_s, _backoff_s(tries - _BELIEVED))
+
+    def _progress(self, hear: Hear, fold: MessageFold, event: Mapping[str, Any]) -> None:
+        hear(event)
         usage, model = fold.usage, fold.model
         mine = self._attempts[self._token]
         if usage and usage != mine.usage:
@@ -128,9 +193,6 @@ class StepRequests:
         attempts = self._attempts.items()
         self._pulse.details = {token: each.model_dump(mode="json") for token, each in attempts}
 
-    def _backoff_s(self) -> float:
-        return float(min(_FIRST_WAIT_S * 2 ** max(self.sent - 1, 0), _LONGEST_WAIT_S))
-
     async def _write(self, token: str = "") -> None:
         token = token or self._token
         usage = self._attempts[token].model_dump(mode="json")
@@ -145,3 +207,7 @@ def _from_heartbeat() -> dict[str, Attempt]:
     details = activity.info().heartbeat_details
     last: dict[str, Any] = details[0] or {} if details else {}
     return {token: Attempt.model_validate(usage) for token, usage in last.items()}
+
+
+def _backoff_s(tries: int) -> float:
+    return min(_FIRST_WAIT_S * 2 ** (tries - 1), _LONGEST_WAIT_S) if tries > 0 else 0.0

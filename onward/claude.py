@@ -1,11 +1,11 @@
-"""The only module that imports `anthropic`: a request to a whole reply, an API error to a posture.
+"""The only module that imports `anthropic`: a request to a whole reply, an error to a posture.
 
 The client never retries by itself: Temporal is the one retry layer.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 import httpx2
 from anthropic import (
@@ -14,178 +14,243 @@ from anthropic import (
     APITimeoutError,
     AsyncAnthropic,
     AsyncStream,
+    RequestOptions,
 )
 
 from onward import json_text
+from onward.claude_errors import STATUS_OF, Posture, Refusal, posture_of
 from onward.claude_request import Request
-from onward.stream import MessageFold, StreamBroken, UnknownDelta
+from onward.stream import MessageFold, StreamBroken, Unanswerable, UnknownDelta
 
-READ_TIMEOUT_S = 300.0
-"""Longest silence on the wire; the API sends pings while it thinks."""
-_RETRIED = frozenset({408, 409, 429})
-_STREAM_ERRORS_STOP = frozenset(
-    {"invalid_request_error", "authentication_error", "permission_error", "not_found_error",
-     "request_too_large", "billing_error"}
-)  # fmt: skip
-_NO_HINT_429_S = 20.0
-_SPEND_LIMIT_S = 3600.0
-_LONGEST_WAIT_S = 24 * 3600.0
-"""A `retry-after` beyond this, or that is no number of seconds at all, is not believed."""
-_TOO_LONG = ("prompt is too long", "exceed context limit")
-"""How a 400 says that the conversation no longer fits the model's context window."""
+SILENCE_S = 300.0
+"""Longest silence on the wire; in a stream the API sends pings while it thinks."""
+_IN_ONE_PIECE_S = 900.0
+"""Longest silence before a reply that is not streamed: the API itself gives up sooner."""
+_CONNECT_S = 5.0
+_PATH = "/v1/messages"
+_OFFICIAL = "https://api.anthropic.com"
+_IN_PIECES = ("text/event-stream", "application/octet-stream", "")
+"""Types of content that may be a stream of events; gateways forget to name theirs."""
+_DEEPEST = 500
+"""Parsers of JSON break at depths that depend on the stack they run on."""
 
 
-@dataclass(frozen=True)
-class Posture:
-    """What an error of one request means for the next."""
-
-    then: Literal["retry", "stop", "context_exceeded"]
-    message: str
-    """Status, type, request id and what to do, in one line."""
-    delay_s: float | None = None
-    """Seconds before the next try; None: the usual backoff."""
-    sent: bool = True
-    """False: certainly nothing reached the API, so no token was spent."""
-    refused: bool = False
-    """The API answered with an error instead of a reply, so no token was spent."""
+Progress: TypeAlias = Callable[[MessageFold, Mapping[str, Any]], None]
+"""Is told of the fold so far, and of the event that it took last."""
+Heard: TypeAlias = Callable[[Mapping[str, str]], None]
+"""Is told of the headers of an answer as soon as it begins, an error's too."""
 
 
-class MidStreamError(Exception):
-    """An `error` event inside a stream that began with 200."""
+class Refused(Exception):
+    """An error, or something that is no reply, came after a 200."""
 
-    def __init__(self, error: dict[str, Any], request_id: str | None) -> None:
-        super().__init__(f"{error.get('type')}: {error.get('message')}")
-        self.type = str(error.get("type"))
-        self.request_id = request_id
+    def __init__(self, told: Refusal) -> None:
+        super().__init__(str(told))
+        self.told = told
 
 
-def client(**options: Any) -> AsyncAnthropic:
+def client(*, silence_s: float = SILENCE_S, **options: Any) -> AsyncAnthropic:
     """Make the client of a worker. Key and base URL from the environment, as the SDK reads them."""
-    timeout = httpx2.Timeout(READ_TIMEOUT_S, connect=5.0)
+    timeout = httpx2.Timeout(silence_s, connect=_CONNECT_S)
     return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
 
 
 async def ask(
-    anthropic: AsyncAnthropic, request: Request, progress: Callable[[MessageFold], None]
+    anthropic: AsyncAnthropic, request: Request, progress: Progress, heard: Heard
 ) -> dict[str, Any]:
     """Send one request and return the whole reply as a dict for `json_text.dumps`.
 
-    `progress` is called after every event with the fold so far. Raises what `posture` understands.
+    `progress` is called after every event, `heard` before. Raises what `posture` understands.
     """
     fold = MessageFold()
-    headers = {"content-type": "application/json", "accept": "text/event-stream"}
-    if request.betas:
-        headers["anthropic-beta"] = ",".join(request.betas)
-    stream = await anthropic.post(
-        "/v1/messages",
-        content=request.body,
-        cast_to=object,
-        stream=True,
-        stream_cls=AsyncStream[object],
-        options={"headers": headers},
-    )
-    async with stream:
-        async for event in AsyncStream.raw_events(stream.response):
-            if event.data:
-                _take(fold, event.data, stream.response)
-                progress(fold)
+    try:
+        async with await _sent(anthropic, request) as stream:
+            heard(stream.response.headers)
+            async for event in _events(stream.response):
+                _take(fold, event, stream.response)
+                progress(fold, event)
+    except APIStatusError as error:
+        heard(error.response.headers)
+        raise
+    except httpx2.TransportError:
+        if not fold.whole:  # what breaks after the end of a reply takes nothing of it
+            raise
     return fold.message
 
 
-def _take(fold: MessageFold, data: str, response: httpx2.Response) -> None:
+async def _sent(anthropic: AsyncAnthropic, request: Request) -> AsyncStream[object]:
+    accepted = "text/event-stream" if request.stream else "application/json"
+    headers = {"content-type": "application/json", "accept": accepted}
+    if request.betas:
+        headers["anthropic-beta"] = ",".join(request.betas)
+    options: RequestOptions = {"headers": headers}
+    if not request.stream:
+        options["timeout"] = httpx2.Timeout(_IN_ONE_PIECE_S, connect=_CONNECT_S)
+    return await anthropic.post(
+        _PATH,
+        content=request.body,
+        cast_to=object,
+        stream=True,  # for the SDK: it hands over the response and reads nothing of it
+        stream_cls=AsyncStream[object],
+        options=options,
+    )
+
+
+async def _events(response: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
+    """Yield the events of a response; a reply in one piece is told as two."""
+    if response.headers.get("content-type", "").partition(";")[0].strip() not in _IN_PIECES:
+        await response.aread()
+        for event in _in_one_piece(response):
+            yield event
+        return
+    async for sent in AsyncStream.raw_events(response):
+        if sent.data:
+            try:
+                yield json_text.load_object(sent.data)
+            except (ValueError, RecursionError) as error:
+                raise StreamBroken(f"an event of the stream is not JSON: {error}") from error
+
+
+def _in_one_piece(response: httpx2.Response) -> Iterator[dict[str, Any]]:
     try:
-        event = json_text.load_object(data)
+        body = _parsed(response.text)
     except ValueError as error:
-        raise StreamBroken(f"an event of the stream is not JSON: {error}") from error
-    if event.get("type") == "error":
-        raise MidStreamError(event.get("error") or {}, response.headers.get("request-id"))
+        if "json" in response.headers["content-type"]:
+            raise StreamBroken(f"its JSON is broken: {error}") from error
+        raise _no_reply(response) from error
+    match body:
+        case {"type": "error"}:
+            yield body
+        case {"type": "message", "content": list(), "stop_reason": str()}:
+            yield {"type": "message_start", "message": body}
+            yield {"type": "message_stop"}
+        case {"type": "message"}:
+            raise StreamBroken("the message lacks its content or its stop_reason")
+        case _:
+            raise _no_reply(response)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if (depth := json_text.depth(text)) > _DEEPEST:
+        raise Unanswerable(f"found a reply nested {depth} deep, expected {_DEEPEST} at most")
+    return json_text.load_object(text)
+
+
+def _no_reply(response: httpx2.Response) -> Refused:
+    kind = response.headers.get("content-type", "")
+    told = Refusal(
+        response.status_code,
+        kind=None,
+        words=f"{kind} {response.text}",
+        request_id=response.headers.get("request-id"),
+        place=_place(response.request.url),
+    )
+    return Refused(told)
+
+
+def _take(fold: MessageFold, event: dict[str, Any], response: httpx2.Response) -> None:
+    if event.get("type") == "error" and not fold.whole:
+        raise Refused(_in_stream(event, response, begun=bool(fold.usage)))
     try:
         fold.add(event)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise StreamBroken(f"an event of the stream lacks its fields: {data[:80]!r}") from error
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        text = f"an event of the stream lacks its fields: {str(event)[:80]!r}"
+        raise StreamBroken(text) from error
+
+
+def _in_stream(event: dict[str, Any], response: httpx2.Response, *, begun: bool) -> Refusal:
+    error = event.get("error")
+    told: dict[str, Any] = error if isinstance(error, dict) else {}
+    kind, details = str(told.get("type")), told.get("details")
+    return Refusal(
+        STATUS_OF.get(kind, 500),
+        kind,
+        words=str(told.get("message")),
+        request_id=event.get("request_id") or response.headers.get("request-id"),
+        place=_place(response.request.url),
+        code=str(details.get("error_code") or "") if isinstance(details, dict) else "",
+        in_stream=True,
+        begun=begun,
+    )
 
 
 def posture(error: BaseException) -> Posture | None:
-    """Say what an error of `ask` means; None if it is none of the API's or the wire's.
-
-    Table: claude-api.md, section 6, with the traps that were measured there.
-    """
+    """Say what an error of `ask` means; None if it is none of the API's or the wire's."""
     match error:
         case APIStatusError():
-            return _status_posture(error)
-        case MidStreamError():
-            then: Literal["retry", "stop"] = (
-                "stop" if error.type in _STREAM_ERRORS_STOP else "retry"
-            )
-            text = f"Claude answered with an error inside its stream, {error}"
-            return Posture(then, f"{text} (request {error.request_id})")
-        case UnknownDelta():
+            return posture_of(_refusal(error))
+        case Refused():
+            return posture_of(error.told)
+        case Unanswerable():
             return Posture("stop", f"Claude's reply cannot be kept without loss: {error}")
-        case TypeError() if "authentication" in str(error):
-            return Posture(
-                "stop", f"no key for Claude's API: set ANTHROPIC_API_KEY. {error}", sent=False
-            )
+        case UnknownDelta():
+            text = f"Claude's stream cannot be kept without loss: {error}"
+            text = f"{text}. The next request asks for it in one piece"
+            return Posture("unstreamed", text, delay_s=0.0)
+        case StreamBroken():
+            return Posture("retry", f"Claude's reply did not arrive whole: {error}")
         case _:
-            return _wire_posture(error)
+            return _unwritable(error) or _wire_posture(error)
+
+
+def _refusal(error: APIStatusError) -> Refusal:
+    return Refusal(
+        error.status_code,
+        kind=error.type,
+        words=str(error.api_message or error.message),
+        request_id=error.request_id,
+        place=_place(error.request.url),
+        code=error.error_code or "",
+        headers=error.response.headers,
+    )
+
+
+def _unwritable(error: BaseException) -> Posture | None:
+    """Say what is wrong with a request that no connection can carry.
+
+    The errors themselves may tell the key, and a failure is read by many.
+    """
+    cause = error.__cause__ if isinstance(error, APIConnectionError) else error
+    match cause:
+        case TypeError() if "authentication" in str(cause):
+            text = "no key for Claude's API: set ANTHROPIC_API_KEY"
+        case UnicodeEncodeError() | httpx2.LocalProtocolError():
+            text = "the key is none that a header can carry: check ANTHROPIC_API_KEY"
+        case httpx2.UnsupportedProtocol():
+            text = "ANTHROPIC_BASE_URL must begin with https:// or http://"
+        case _:
+            return None
+    return Posture("retry", text, sent=False, misconfigured=True)
 
 
 def _wire_posture(error: BaseException) -> Posture | None:
     match error:
-        case StreamBroken():
-            return Posture("retry", f"Claude's reply did not arrive whole: {error}")
         case APITimeoutError():
             unsent = (httpx2.ConnectTimeout, httpx2.PoolTimeout)
             sent = not isinstance(error.__cause__, unsent)
-            return Posture("retry", f"Claude did not answer in time: {error}", sent=sent)
+            text = f"{_place(error.request.url)} did not answer in time: {error}"
+            return Posture("retry", text, sent=sent)
         case APIConnectionError():
             cause = error.__cause__ or error
             sent = not isinstance(cause, httpx2.ConnectError)
-            return Posture("retry", f"cannot reach Claude's API: {cause!r}", sent=sent)
+            text = f"cannot reach {_place(error.request.url)}: {cause!r}"
+            return Posture("retry", text, sent=sent)
         case httpx2.TransportError():
             return Posture("retry", f"the connection to Claude broke: {error!r}")
         case _:
             return None
 
 
-def _status_posture(error: APIStatusError) -> Posture:
-    status, kind = error.status_code, error.type
-    line = f"Claude answered {status} {kind or ''}: {_words(error)} (request {error.request_id})"
-    hint = {401: "Check ANTHROPIC_API_KEY.", 404: "Check the model's name."}.get(status)
-    line = f"{line}. {hint}" if hint else line
-    if status == 413 or (status == 400 and any(words in line for words in _TOO_LONG)):  # noqa: PLR2004
-        return Posture("context_exceeded", line, refused=True)
-    if not _retried(error):
-        return Posture("stop", line, refused=True)
-    return Posture("retry", line, delay_s=_delay_s(error), refused=True)
+def _place(url: httpx2.URL) -> str:
+    """Name the API as people are told of it; what may stand before an @ is left out."""
+    base = f"{url.scheme}://{url.netloc.decode()}{url.path.removesuffix(_PATH)}"
+    return "Claude's API" if base == _OFFICIAL else f"ANTHROPIC_BASE_URL {base!r}"
 
 
-def _retried(error: APIStatusError) -> bool:
-    match error.response.headers.get("x-should-retry"):
-        case "true":
-            return True
-        case "false":
-            return False
-        case _:
-            return error.status_code in _RETRIED or error.status_code >= 500  # noqa: PLR2004
-
-
-def _delay_s(error: APIStatusError) -> float | None:
-    headers = error.response.headers
-    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            delay_s = float(headers[name]) * unit_s
-        except (KeyError, ValueError):
-            continue
-        if 0 <= delay_s <= _LONGEST_WAIT_S:
-            return delay_s
-    if error.status_code == 429:  # noqa: PLR2004
-        # A monthly cap answers 429 without a hint and does so until next month (claude-api.md, 6).
-        return _SPEND_LIMIT_S if "spend" in (error.error_code or "") else _NO_HINT_429_S
-    return None
-
-
-def _words(error: APIStatusError) -> str:
-    return str(getattr(error, "api_message", None) or error.message)[:500]
+def account(anthropic: AsyncAnthropic) -> str:
+    """Name the account that requests are counted for, in a way that does not tell its key."""
+    secret = anthropic.api_key or anthropic.auth_token or ""
+    return hashlib.sha256(f"{anthropic.base_url}|{secret}".encode()).hexdigest()[:16]
 
 
 def has_key(anthropic: AsyncAnthropic) -> bool:

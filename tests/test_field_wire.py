@@ -159,7 +159,7 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
         [b'{"role":"user","content":"[script:cap]"}'],
     )
     with pytest.raises(anthropic.RateLimitError) as caught:
-        await claude.ask(client, request, lambda _: None)
+        await claude.ask(client, request, lambda *_: None, lambda _: None)
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0
