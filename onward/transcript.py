@@ -87,6 +87,8 @@ class Conversation:
     head: Head
     messages: tuple[bytes, ...] = ()
     size_bytes: int = 0
+    container: str = ""
+    """Id of the container that Claude's code ran in last."""
 
     def after(self, step: str, turn: Turn, message: str) -> "Conversation":
         """Add a step's user turn and Claude's reply to it, JSON text."""
@@ -115,14 +117,16 @@ def conversation(
 
 
 def _joined(earlier: Conversation, steps: Iterable[tuple[str, Turn, str]]) -> Conversation:
-    head, messages = earlier.head, [*earlier.messages]
+    head, messages, container = earlier.head, [*earlier.messages], earlier.container
     for step, turn, message in steps:
         head = advance(head, step, turn, message)
+        container = _container(message) or container
         kept = parted(messages)[1] if is_summary(step) else []
         messages = [] if is_summary(step) else messages
         sent = (*user_message(turn), *assistant_message(message))
         messages += [*(text.encode() for text in sent), *kept]
-    return Conversation(earlier.beginning, head, tuple(messages), sum(map(len, messages)))
+    size_bytes = sum(map(len, messages))
+    return Conversation(earlier.beginning, head, tuple(messages), size_bytes, container)
 
 
 def chain(last: str, replies: Mapping[str, ClaudeReply]) -> list[str]:
@@ -171,10 +175,11 @@ def assistant_message(message: str) -> Iterator[str]:
     """Yield Claude's message as it goes back: unaltered, but for text blocks without text.
 
     The API refuses its own empty text blocks when they come back, so they are left out from the
-    first sending on. Yields nothing where nothing else is left.
+    first sending on. Yields nothing where nothing else is left, and where Claude declined: what it
+    had begun to say is not to be used, and would make it decline again (claude-api.md, 5).
     """
     content = [block for block in blocks_of(message) if not _blank(block)]
-    if content:
+    if content and not _declined(message):
         yield f'{{"role":"assistant","content":{json_text.dumps(content)}}}'
 
 
@@ -184,8 +189,9 @@ def last_text(message: str) -> str:
 
 
 def tool_uses(message: str) -> list[dict[str, Any]]:
-    """Tool uses of a message, given as JSON text, in Claude's order."""
-    return [block for block in blocks_of(message) if block.get("type") == "tool_use"]
+    """Tool uses of a message, given as JSON text, in Claude's order; none where it declined."""
+    blocks = [] if _declined(message) else blocks_of(message)
+    return [block for block in blocks if block.get("type") == "tool_use"]
 
 
 def blocks_of(message: str) -> list[dict[str, Any]]:
@@ -212,6 +218,17 @@ def _result_block(
         raise LedgerGap(f"found no result of call {item.call}, which history says was recorded")
     block = {"type": "tool_result", "tool_use_id": item.tool_use_id, "content": content}
     return {**block, "is_error": True} if is_error else block
+
+
+def _declined(message: str) -> bool:
+    return bool(json_text.load_object(message).get("stop_reason") == "refusal")
+
+
+def _container(message: str) -> str:
+    if '"container"' not in message:  # nearly always: reading it once more would cost every step
+        return ""
+    named: dict[str, Any] = json_text.load_object(message).get("container") or {}
+    return str(named.get("id") or "")
 
 
 def _blank(block: dict[str, Any]) -> bool:

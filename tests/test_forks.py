@@ -259,6 +259,25 @@ async def test_a_reply_that_was_cut_off_is_answered(
     assert "the reply was cut off" in told_last(parent)
 
 
+async def test_what_claude_said_before_it_declined_is_left_out(
+    bench: Bench, cli: Cli, effects: Effects
+) -> None:
+    """A conversation with a refused reply in it would be refused again, and again."""
+    refused = uses(("act", {"what": "a"}), stop_reason="refusal")
+    async with bench.worker(effects.app):
+        parent = await bench.start(uses(("look", {})), refused)
+        assert (await parent.ended()).outcome == "refused"
+        # Claude's side counts its turns in the request, and the refused one is not there.
+        bench.api.scripts[parent.name] = bench.script(uses(("look", {})), says("Done."))
+        forked = await fork(cli, parent, "--message", "Other words.")
+        result = await forked.ended()
+    sent = json.loads(parent.requests[-1].body)["messages"]
+    roles = [message["role"] for message in sent]
+    assert (result.outcome, effects.done) == ("completed", [])
+    assert roles == ["user", "assistant", "user", "user"]
+    assert [block["text"] for block in sent[-1]["content"]] == ["Other words."]
+
+
 async def test_a_fork_begins_as_a_run_of_its_own_model_would(
     bench: Bench, cli: Cli, effects: Effects
 ) -> None:

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import scheduling
     from workflows.budget import Ending, ending_of, over_limit
     from workflows.calls import run_calls
-    from workflows.clock import asks_now, begun, people_waited
+    from workflows.clock import asks_now, begun, people_waited, went_s
     from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
     from workflows.limits import LIMIT, not_changeable, raised
     from workflows.making_room import ask_claude
@@ -58,7 +58,6 @@ class AgentWorkflow:
         if not self._state.request.carried:  # what a run carries over was taken long ago
             _refuse_size(self._state.request)
         self._task = asyncio.current_task()
-        begun(self._state, now_ms())
         result = await self._converse()
         self._state.waiting.clear()
         self._state.outcome = result.outcome
@@ -86,12 +85,11 @@ class AgentWorkflow:
     async def _begin(self) -> None:
         state = self._state
         self._show("starting")
-        if state.request.carried:
-            return
-        if state.request.fork:
+        if state.request.fork and not state.request.carried:
             state.resume(await scheduling.fork(state, state.request.fork))
-        else:
+        elif not state.request.carried:
             state.opened(await scheduling.begin(state))
+        begun(state, now_ms())
 
     async def _continue_if_long(self) -> None:
         """Continue as new where history is long: between steps, or while people are waited for."""
@@ -191,7 +189,9 @@ class AgentWorkflow:
     @workflow.query(name="status", description="What this run is doing, and its limits.")
     def status(self) -> m.RunStatus:
         """Answer where the run stands."""
-        return self._state.status()
+        state, now = self._state, now_ms()
+        clock = {"went_s": went_s(state, now), "at_ms": now}
+        return state.status().model_copy(update=clock)
 
     @workflow.update(name="approve", description="Let a call run that waits for an approval.")
     def approve(self, said: m.Approval) -> m.Waiting:
