@@ -169,6 +169,7 @@ async def _work(
         strict=connections.guarantee.strict,
         takeover_s=settings.takeover_s,
         history_events=settings.history_events,
+        rate_caps=settings.rate_limits,
         search_attributes=await register(connections.temporal),
     )
     janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)

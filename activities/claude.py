@@ -10,10 +10,12 @@ from activities.before import Before, before
 from activities.budget import Budget
 from activities.failures import again, stop, translated
 from activities.lease import Lease
+from activities.live import LiveReply
 from activities.making_room import refuse_no_summary, request_of
 from activities.position import Position
 from activities.prepare import prepare_calls
 from activities.pulse import Pulse
+from activities.rates import Share, give_back, step_name, uncached_tokens
 from activities.reads import with_results
 from activities.requests import StepRequests
 from activities.services import Services, reset_lineage
@@ -22,6 +24,7 @@ from onward.claude_request import Request
 from onward.context_window import context_use
 from onward.errors import LedgerGap
 from onward.ledger import Claim, Verdict
+from onward.live.stream import LiveAttempt, LiveStream
 from onward.messages import ClaudeInput, ClaudeReply, Opening
 from onward.names import CALL_CLAUDE
 from onward.transcript import Turn
@@ -65,10 +68,12 @@ class _StepAttempt:
             lineage=reset_lineage(given.run),
             takeover_s=given.takeover_s,
         )
+        self._name = step_name(given.run, given.step)
         self.recorded = True
         """The ledger holds the reply that was returned."""
         token = self._position.token
-        self._requests = StepRequests(self._ledger, given.step, token, pulse)
+        first = given.head.step == transcript.BEGINNING
+        self._requests = StepRequests(self._ledger, given.step, token, pulse, first=first)
 
     async def reply(self) -> ClaudeReply:
         """Return the recorded reply, or ask for one."""
@@ -97,7 +102,8 @@ class _StepAttempt:
             self._requests.load(claim.usages)
             return await self._ask(found, Turn.model_validate_json(claim.turn or ""))
         if claim.verdict == "done":
-            return self._seen(found, claim)
+            await give_back(self._services.rate_limits, self._name)
+            return _unpaid(self._seen(found, claim))
         text = f"step {self._given.step} is recorded for another conversation ({claim.verdict})"
         raise stop("mismatch", text, self._requests.spend)
 
@@ -128,32 +134,50 @@ class _StepAttempt:
             try:
                 budget = Budget(self._given, found.opening, turn, self._requests.spend)
                 request = budget.affordable(request_of(self._given, found, turn))
-                message = await self._message(found, request)
+                request = self._requests.heeding(request)
+                message = await self._message(found, turn, request)
             except (Exception, asyncio.CancelledError):
                 await self._position.release(maybe=False, count=self._requests.sent_now)
                 raise
             return await self._record(found, turn, request, json_text.dumps(message))
 
-    async def _message(self, found: Before, request: Request) -> dict[str, Any]:
+    async def _message(self, found: Before, turn: Turn, request: Request) -> dict[str, Any]:
         limit = found.opening.limits.max_requests_per_step
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
+        share = Share(self._services.rate_limits, request.model, self._name)
+        cache, last = found.opening.cache, self._given.context
+        await share.wait(uncached_tokens(request, turn.content, last, cache))
+        anthropic = self._services.anthropic
         try:
-            message = await self._requests.send(self._services.anthropic, request)
+            async with self._live() as live:
+                message = await self._requests.send(anthropic, request, live.hear, share.heard)
         except Exception as error:
             posture = claude.posture(error)
             if posture is None:
                 raise
-            raise await self._requests.failed(posture, limit) from error
+            failed = await self._requests.failed(posture, limit)
+            await share.settle(self._requests.current, posture)
+            # Alone: a proxy's whole page, or a key that fits no header, would be shown with it.
+            raise failed from None
+        await share.settle(self._requests.current)
         if self._given.compact == "now":
             refuse_no_summary(message, self._requests.spend)
         return message
+
+    def _live(self) -> LiveReply:
+        run = self._given.run
+        stream = LiveStream(self._services.redis, run.workflow_id, run.first_run_id)
+        here = activity.info().workflow_run_id or run.run_id
+        attempt = LiveAttempt(here, self._given.step, self._position.token)
+        return LiveReply(stream, attempt, self._lease)
 
     async def _record(
         self, found: Before, turn: Turn, request: Request, message: str
     ) -> ClaudeReply:
         """Record the reply and its calls as one; first recorded wins."""
-        full = context_use(message, request.model, len(request.body))
+        window = found.opening.context_window
+        full = context_use(message, request.model, len(request.body), window)
         asked = {"max_tokens": request.max_tokens, "lowered": request.lowered, "context": full}
         reply = self._prepared(found, turn, message).model_copy(update=asked)
         told = await self._position.complete(reply.record(), turn.model_dump_json())
@@ -195,3 +219,9 @@ class _StepAttempt:
 
 def _adopted(turn: Turn, found: Before) -> str:
     return "" if turn == found.turn else turn.model_dump_json()
+
+
+def _unpaid(reply: ClaudeReply) -> ClaudeReply:
+    """Mark a reply that need not be paid again, and what that saves."""
+    spend = reply.spend.model_copy(update={"saved": reply.spend.answered})
+    return reply.model_copy(update={"found": True, "spend": spend})

@@ -1,5 +1,6 @@
 """What every activity of a worker shares: built once, in `worker.py`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,9 +11,12 @@ from temporalio.client import Client
 
 from activities.transcripts import Transcripts
 from onward.agents import App
+from onward.claude import account
 from onward.ledger import Ledger
 from onward.messages import RunRef
 from onward.models_api import ModelsAPI
+from onward.rate_limits import RateLimits
+from onward.rates import Rates
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,14 @@ class Services:
     """Events of one workflow run's history after which a run continues as new."""
     search_attributes: bool = False
     """The namespace knows Onward's search attributes."""
+    rate_caps: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
+    """What a person allows where the API would allow more, by pool of models."""
     transcripts: Transcripts = field(default_factory=Transcripts)
+
+    @cached_property
+    def rate_limits(self) -> RateLimits:
+        """What all workers share that ask Claude's API with this one's key."""
+        return RateLimits(self.redis, account(self.anthropic), self.rate_caps)
 
     @cached_property
     def models(self) -> ModelsAPI:

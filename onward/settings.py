@@ -4,14 +4,16 @@ How to reach Temporal is not here: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TE
 TLS and profiles are Temporal's own settings, read by `onward.client`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from onward.errors import UsageError
 from onward.names import TASK_QUEUE
+from onward.rates import Rates, parse_caps
 
 ENV_FILE = ".env"
 
@@ -50,6 +52,10 @@ class Settings(BaseSettings):
     """Goes into idempotency keys; None: the name of Temporal's namespace."""
     allow_eviction: bool = False
     """Work with a Redis that may drop records when it is full; a worker refuses it otherwise."""
+    rate_limits: Annotated[Mapping[str, Rates], NoDecode, BeforeValidator(parse_caps)] = Field(
+        default={}, validate_default=False
+    )
+    """`model=requests/input/output;…`: what is sent a minute at most, whatever the API allows."""
     janitor_every_s: Annotated[float, Field(ge=1, le=86_400)] = 3600.0
     """Seconds between two looks at which runs have ended, so that their records may expire."""
 

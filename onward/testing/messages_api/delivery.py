@@ -1,7 +1,7 @@
 """Putting a reply on the wire, or what a fault makes of it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
@@ -17,6 +17,10 @@ _OK = 200
 _EVENTS_BEFORE_ERROR = 3
 _STATUS_OF = {kind: status for status, kind in reversed(ERROR_TYPES.items())}
 _HTML = "<html><body><h1>502 Bad Gateway</h1></body></html>"
+_PING = encode({"type": "ping"})
+_UNKNOWN_DELTA = encode(
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "unheard_delta", "sound": "…"}}
+)
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 
@@ -32,12 +36,13 @@ class Delivery:
         *,
         begin: Callable[[], None],
         remember: Callable[[], None],
+        headers: Mapping[str, str],
     ) -> None:
         """`begin` is called as a reply begins, `remember` just before the last byte of a whole one.
 
         A refusal is no reply.
         """
-        self._request, self._entry, self._step = request, entry, step
+        self._request, self._entry, self._step, self._own = request, entry, step, headers
         self._fault = step.fault(entry.attempt) or _NO_FAULT
         self._begin, self._remember = begin, remember
 
@@ -48,8 +53,15 @@ class Delivery:
             return instead
         if reply.status != _OK or (reply.message is None and not stream):
             return self._whole(reply.status, reply.body)
-        chunks = reply.chunks if stream else _halves(reply.body)
+        stream = stream and not self._fault.unstreamed
+        chunks = self._pieces(reply) if stream else _halves(reply.body)
         return await self._chunks(chunks, _EVENTS if stream else _JSON, stream=stream)
+
+    def _pieces(self, reply: Reply) -> Sequence[bytes]:
+        if not self._fault.unknown_delta:
+            return reply.chunks
+        at = reply.chunks.index(_PING) + 1  # the first block is open there
+        return (*reply.chunks[:at], _UNKNOWN_DELTA, *reply.chunks[at:])
 
     def _instead(self, reply: Reply) -> web.Response | None:
         """Return the answer of a fault that replaces the reply."""
@@ -90,7 +102,11 @@ class Delivery:
             status=status,
             body=body,
             content_type=content_type,
-            headers={"request-id": request_id(self._entry.body_sha256), **(headers or {})},
+            headers={
+                "request-id": request_id(self._entry.body_sha256),
+                **self._own,
+                **(headers or {}),
+            },
         )
 
     async def _chunks(
@@ -152,8 +168,7 @@ class Delivery:
             "content-type": f"{content_type}; charset=utf-8",
             "cache-control": "no-cache",
             "request-id": request_id(self._entry.body_sha256),
-            "anthropic-ratelimit-requests-limit": "4000",
-            "anthropic-ratelimit-requests-remaining": "3999",
+            **self._own,
         }
 
 

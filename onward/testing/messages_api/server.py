@@ -11,6 +11,7 @@ from typing import Self
 
 from aiohttp import web
 
+from onward.rates import Rates
 from onward.testing.messages_api import refusals
 from onward.testing.messages_api.betas import beta_violations
 from onward.testing.messages_api.checks import check
@@ -19,8 +20,10 @@ from onward.testing.messages_api.editing import edited
 from onward.testing.messages_api.journal import Entry, Journal
 from onward.testing.messages_api.literal_json import BodyError, Object, canonical, parse_body
 from onward.testing.messages_api.memory import Memory
+from onward.testing.messages_api.model_info import Catalogue, Models
 from onward.testing.messages_api.prefix_cache import PrefixCache, Reading
 from onward.testing.messages_api.prompt import prompt_tokens
+from onward.testing.messages_api.rates import RateLimiter
 from onward.testing.messages_api.refusals import Violation
 from onward.testing.messages_api.reply import Point, compose, sent_message
 from onward.testing.messages_api.script import Asked, Script, Scripted, Step
@@ -50,7 +53,9 @@ class ScriptedAPI:
     gets one, and is no step.
 
     `journal`: file for JSON lines; `accept_keys`: other keys get a 401 (None: any key does);
-    `models`: other models get a 404 (None: any does); `clock`: seconds, by which cached prompts grow old;
+    `models`: other models get a 404 (None: none does), and what is said of these may be laid over
+    what usually is; `clock`: seconds, by which cached prompts grow old;
+    `rate_limits`: limits by model; requests beyond them get a 429 (None: there are none);
     `window`: prompts of more tokens get a 400 (None: none does); `max_body_bytes`: more get a 413.
     """
 
@@ -60,8 +65,9 @@ class ScriptedAPI:
         journal: Path | None = None,
         *,
         accept_keys: Collection[str] | None = None,
-        models: Collection[str] | None = None,
+        models: Models | None = None,
         clock: Callable[[], float] = time.monotonic,
+        rate_limits: Mapping[str, Rates] | None = None,
         window: int | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         host: str = "127.0.0.1",
@@ -70,9 +76,10 @@ class ScriptedAPI:
         self.scripts = dict(scripts)
         self.journal = Journal(journal)
         self.url = ""
-        self._accept_keys, self._models, self._cache = accept_keys, models, PrefixCache(clock)
+        self.catalogue = Catalogue(models)
+        self._accept_keys, self._cache = accept_keys, PrefixCache(clock)
         self._window, self._max_body_bytes = window, max_body_bytes
-        self._memory = Memory()
+        self._memory, self.rates = Memory(), RateLimiter(rate_limits or {})
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
 
@@ -151,12 +158,17 @@ class ScriptedAPI:
             return refusals.refuse(entry, [Violation("script", f"script failed: {error!r}", 500)])
         message = sent_message(reply)
         entry.message_id = message["id"] if message else ""
+        model = str(body.get("model"))
+        if over := self.rates.refusal(model, (message or {}).get("usage", {}), entry):
+            return over
+        told = self.rates.headers(model)
         delivery = Delivery(
             request,
             entry,
             step,
             begin=lambda: self._cache.keep(reading),
             remember=lambda: self._remember(entry, body, message),
+            headers=told,
         )
         return await delivery.send(reply, stream=body.get("stream") is True)
 
@@ -190,8 +202,8 @@ class ScriptedAPI:
         entry.step = step_number(body)
         entry.conversation = _conversation(entry.script, body)
         entry.results_in_order = results_in_order(body)
-        if self._models is not None and isinstance(body.get("model"), str):
-            denied += refusals.unknown_model(body["model"], self._models)
+        if isinstance(body.get("model"), str):
+            denied += self.catalogue.refusal(body["model"])
         return body, denied
 
     def _denied(self, request: web.Request) -> list[Violation]:
@@ -231,19 +243,12 @@ class ScriptedAPI:
         return web.json_response({"input_tokens": prompt_tokens(body)})
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
-        model = request.match_info["model"]
-        if self._models is not None and (unknown := refusals.unknown_model(model, self._models)):
-            return refusals.response(unknown[0])
-        return web.json_response(
-            {
-                "type": "model",
-                "id": model,
-                "display_name": model,
-                "created_at": "2026-01-01T00:00:00Z",
-                "max_input_tokens": 1_000_000,
-                "max_tokens": 128_000,
-            }
-        )
+        if denied := self._denied(request):
+            return refusals.response(denied[0])
+        found = self.catalogue.look(request.match_info["model"])
+        if isinstance(found, Violation):
+            return refusals.response(found)
+        return web.json_response(found)
 
 
 async def _health(_: web.Request) -> web.Response:

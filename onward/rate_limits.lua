@@ -1,0 +1,225 @@
+-- The rate limits of one pool of models, shared by all workers; one call, one atomic decision.
+--
+-- KEYS  of `take`: a reservation and the pool's hash; of `settle` and `drop`: the reservation, which
+--       names its pool; of `learn` and `slow`: the pool's hash. All have one hash tag, one slot.
+-- ARGV  the operation, then names and numbers:
+--   take    input [cap_requests cap_input cap_output]   -> free | go | wait ms why limit
+--   settle  requests input output                       what the request counted in truth
+--   drop                                                nobody will come back for it
+--   learn   low [limit_<kind> remaining_<kind>]         of a response's headers
+--   slow    seconds guessed:0|1                         after a 429; a guess grows with each
+--
+-- Virtual scheduling (GCRA). For each kind the hash holds when what was given out is used up at the
+-- limit's pace. A request is given the earliest time at which all kinds have room, is charged at
+-- once, and so whoever comes later is given a later time: first come, first served.
+--
+-- Times are ms of a clock that stands still while all wait for the API after a 429: what was given
+-- out before keeps its order and its distances. Fields of the hash, all numbers:
+--   full_<kind>   when all that was given out is used up, at the limit's pace
+--   sent_<kind>   the same of what was sent, without those who wait
+--   spare_<kind>  ms for which nothing of it was given out, up to a limit
+--   limit_<kind>  what the API said, a minute
+--   paused        the server's time until which nobody goes;   behind   ms that the clock is behind
+--   waiting       reservations whose time has not come; one that nobody came back for still counts
+--   refusals      429s in a row that did not say how long to wait
+--   output_mean   output tokens of a request, a running mean over the last `outputs`
+-- A reservation is JSON: `pool`, `at` its time, `used` whether its request was sent, and of each
+-- kind `charged`, `full` with it, `pace` in tokens a ms; `why` it waits and for what `limit`.
+
+local KINDS = { 'requests', 'input', 'output' }
+local MINUTE = 60000
+-- Of the limit: what is given out all the time, and what may be given out at once. Together they are
+-- the whole limit, so that no minute, wherever it begins, holds more (but the last request's tokens).
+local PACE, DEPTH = 0.97, 0.03
+-- The API saves up a minute's capacity for those who come late; later ones queue again.
+local LATE = MINUTE
+local LONGEST_REQUEST, KEPT = 3600000, 86400000
+local LONGEST_HINT, LONGEST_GUESS = 600000, 120000
+local SPARE = 0.1 * MINUTE
+local MEAN_OVER, FIRST_OUTPUT = 50, 300
+
+local op, given = ARGV[1], {}
+for i = 2, #ARGV, 2 do given[ARGV[i]] = tonumber(ARGV[i + 1]) end
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + tonumber(time[2]) / 1000
+
+local who, held = KEYS[1], nil
+if op == 'take' or op == 'settle' or op == 'drop' then
+  local raw = redis.call('GET', who)
+  held = raw and cjson.decode(raw)
+  if not held and op ~= 'take' then return { 'absent' } end
+end
+local pool = held and held.pool or KEYS[#KEYS]
+
+local state = { paused = 0, behind = 0, waiting = 0, refusals = 0, outputs = 0 }
+for _, kind in ipairs(KINDS) do
+  state['full_' .. kind], state['sent_' .. kind], state['spare_' .. kind] = 0, 0, SPARE
+end
+local fields = redis.call('HGETALL', pool)
+for i = 1, #fields, 2 do state[fields[i]] = tonumber(fields[i + 1]) end
+
+local function put(field, value)
+  state[field] = value
+  redis.call('HSET', pool, field, string.format('%.3f', value))
+  redis.call('PEXPIRE', pool, KEPT)
+end
+
+local function clock() return math.max(now, state.paused) - state.behind end
+
+local function pause(ms)
+  local before, after = math.max(now, state.paused), now + ms
+  if after > before then
+    put('behind', state.behind + after - before)
+    put('paused', after)
+  end
+end
+
+-- ---- reservations
+
+local function save(ms) redis.call('SET', who, cjson.encode(held), 'PX', math.ceil(ms)) end
+
+-- Not DEL, which the ledger's users need no permission for.
+local function forget() redis.call('PEXPIRE', who, 0) end
+
+local function limit(kind)
+  local least = math.min(state['limit_' .. kind] or math.huge, given['cap_' .. kind] or math.huge)
+  return least < math.huge and least or nil
+end
+
+local function wanted(kind)
+  if kind == 'requests' then return 1 end
+  return kind == 'input' and given.input or state.output_mean or FIRST_OUTPUT
+end
+
+local function reserve()
+  held = { pool = pool, at = clock(), used = false, charged = {}, full = {}, pace = {} }
+  for _, kind in ipairs(KINDS) do
+    local most = limit(kind)
+    if most then
+      local pace, charged = PACE * most / MINUTE, math.min(wanted(kind), most)
+      local ready = state['full_' .. kind] - math.max(DEPTH * most - charged, 0) / pace
+      held.pace[kind], held.charged[kind] = pace, charged
+      if ready > held.at then held.at, held.why, held.limit = ready, kind, most end
+    end
+  end
+  for kind, pace in pairs(held.pace) do
+    local idle = math.max(held.at - state['full_' .. kind], 0)
+    put('spare_' .. kind, math.min(state['spare_' .. kind] + idle, SPARE))
+    held.full[kind] = state['full_' .. kind] + idle + held.charged[kind] / pace
+    put('full_' .. kind, held.full[kind])
+  end
+end
+
+local function wait()
+  if not held.waits then put('waiting', state.waiting + 1) end
+  held.waits = true
+end
+
+local function no_longer_waits()
+  if held.waits then put('waiting', math.max(state.waiting - 1, 0)) end
+  held.waits = false
+end
+
+local function send()
+  no_longer_waits()
+  held.used = true
+  for kind, full in pairs(held.full) do
+    if full > state['sent_' .. kind] then put('sent_' .. kind, full) end
+  end
+end
+
+-- Where a kind is not what others wait for, it has spare time. Without that, a request that counts
+-- more than was estimated would delay the others, and one that counts less would speed up nobody.
+local function add(kind, ms)
+  local spared = math.max(math.min(ms, state['spare_' .. kind]), 0)
+  put('spare_' .. kind, state['spare_' .. kind] - spared)
+  put('full_' .. kind, state['full_' .. kind] + ms - spared)
+end
+
+local function correct(real)
+  for kind, pace in pairs(held.pace) do
+    -- One request, however large, never keeps the others waiting for more than a minute.
+    local more_ms = (math.min(real[kind], pace * MINUTE / PACE) - held.charged[kind]) / pace
+    add(kind, more_ms)
+    if held.used then put('sent_' .. kind, state['sent_' .. kind] + more_ms) end
+  end
+end
+
+-- ---- operations
+
+local ops = {}
+
+function ops.take()
+  local known = limit('requests') or limit('input') or limit('output')
+  if not held and not known and state.paused <= now then return { 'free' } end
+  -- The attempt that used it is gone, and what it sent is paid for: this is another request.
+  if not held or held.used then reserve() end
+  local at = math.max(held.at + state.behind, state.paused)
+  if at <= now then
+    send()
+    save(LONGEST_REQUEST)
+    return { 'go' }
+  end
+  wait()
+  save(at - now + LATE)
+  return { 'wait', math.ceil(at - now), held.why or 'refused', math.floor(held.limit or 0) }
+end
+
+function ops.settle()
+  if not held.used then return { 'waits' } end
+  correct(given)
+  forget()
+  if given.output > 0 then
+    put('outputs', math.min(state.outputs + 1, MEAN_OVER))
+    local mean = state.output_mean or 0
+    put('output_mean', mean + (given.output - mean) / state.outputs)
+    put('refusals', 0)
+  end
+  return { 'settled' }
+end
+
+function ops.drop()
+  if held.used then return { 'used' } end
+  correct({ requests = 0, input = 0, output = 0 })
+  no_longer_waits()
+  forget()
+  if state.waiting == 0 then
+    -- Where many queued for one kind, the others were reserved for as late a time: that is over.
+    for _, kind in ipairs(KINDS) do put('full_' .. kind, state['sent_' .. kind]) end
+  end
+  return { 'dropped' }
+end
+
+-- What the API has counted and we have not: requests of before the limits were known, and of others.
+-- Where that leaves little, those who have their time already must wait too.
+local function unknown_to_us(kind, most, left)
+  local known = math.max(state['sent_' .. kind] - clock(), 0) * most / MINUTE
+  return most - left - known
+end
+
+function ops.learn()
+  for _, kind in ipairs(KINDS) do
+    local most, left = given['limit_' .. kind], given['remaining_' .. kind]
+    if most then
+      put('limit_' .. kind, most)
+      left = left or most
+      local lacking = math.min(given.low * most - left, unknown_to_us(kind, most, left))
+      if lacking > 0 then pause(lacking / most * MINUTE) end
+    end
+  end
+  return { 'learned' }
+end
+
+function ops.slow()
+  local ms = math.min(given.seconds * 1000, LONGEST_HINT)
+  if given.guessed == 1 then
+    local in_a_row = now - state.paused < MINUTE and state.refusals or 0
+    -- One moment's many refusals are not many in a row.
+    if state.paused <= now then put('refusals', in_a_row + 1) end
+    ms = math.min(ms * 2 ^ in_a_row, LONGEST_GUESS)
+  end
+  pause(ms)
+  return { 'slowed' }
+end
+
+return ops[op]()
