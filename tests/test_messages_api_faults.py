@@ -43,6 +43,8 @@ FAULTS = {
     "broken_json": Fault(broken_json=True),
     "text_plain": Fault(text_plain=True),
     "other_shape": Fault(other_shape=True),
+    "unknown_delta": Fault(unknown_delta=True),
+    "unstreamed": Fault(unstreamed=True),
 }
 
 
@@ -174,6 +176,25 @@ async def test_a_200_may_be_no_message(api: ScriptedAPI) -> None:
     assert isinstance(text, str)
     shape: Any = await client(api).messages.create(**asking("other_shape"))
     assert getattr(shape, "content", None) is None
+
+
+async def test_a_delta_that_nobody_knows_is_lost_without_a_word(api: ScriptedAPI) -> None:
+    """The SDK leaves it out of its message; the same reply in one piece would have had all."""
+    raw: Any = await client(api).messages.create(**asking("unknown_delta"), stream=True)
+    kinds = [event.delta.type async for event in raw if event.type == "content_block_delta"]
+    assert kinds[0] == "unheard_delta"
+    whole = await client(api).messages.create(**asking("unknown_delta", max_tokens=997))
+    assert whole.stop_reason == "tool_use"
+
+
+async def test_a_gateway_may_answer_in_one_piece_though_it_was_asked_to_stream(
+    api: ScriptedAPI,
+) -> None:
+    """The SDK finds no event in it, and hands over nothing at all."""
+    raw: Any = await client(api).messages.create(**asking("unstreamed"), stream=True)
+    assert [event async for event in raw] == []
+    assert raw.response.headers["content-type"].startswith("application/json")
+    assert api.journal[-1].complete
 
 
 async def test_a_fault_may_last_for_ever(api: ScriptedAPI) -> None:

@@ -40,7 +40,7 @@ class ErrorDetail(_Part):
 
 _KINDS = (
     *("status", "stream_error", "end_without_stop", "cut", "stall_s"),
-    *("broken_json", "text_plain", "other_shape"),
+    *("broken_json", "text_plain", "other_shape", "unknown_delta", "unstreamed"),
 )
 
 
@@ -76,6 +76,10 @@ class Fault(_Part):
     """A 200 of plain text, as a captive portal sends."""
     other_shape: bool = False
     """A 200 of well-formed JSON that is no message."""
+    unknown_delta: bool = False
+    """The stream holds a delta of a type that no client knows; a reply in one piece goes well."""
+    unstreamed: bool = False
+    """The reply comes in one piece where a stream was asked for, as some gateways send it."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Fault":
