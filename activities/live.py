@@ -34,8 +34,9 @@ class LiveReply:
         self._stream, self._attempt, self._lease = stream, attempt, lease
         self._pending: list[Fragment] = []
         self._publishing: asyncio.Task[None] | None = None
-        self._over = False
         self._entries = self._bytes = 0
+        self.over = False
+        """Nothing more is published: the reply is whole or too long, or Redis failed."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,7 +47,7 @@ class LiveReply:
         error: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self._over = True
+        self.over = True
         if self._publishing is not None:
             self._publishing.cancel()
             await asyncio.wait([self._publishing], timeout=_GOODBYE_S)
@@ -54,7 +55,7 @@ class LiveReply:
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take the next event of the reply's stream. Raises nothing and waits for nobody."""
         fragment = fragment_of(event)
-        if fragment is None or self._over:
+        if fragment is None or self.over:
             return
         self._pending.append(fragment)
         if self._publishing is None:
@@ -62,22 +63,22 @@ class LiveReply:
 
     async def _publish(self) -> None:
         try:
-            while not self._over:
+            while not self.over:
                 await asyncio.sleep(BATCH_S)
                 if self._pending:
                     await self._write()
         except (RedisError, OSError) as error:
             # A hole in the middle of a sentence would mislead: this reply is seen when it is whole.
             activity.logger.warning("cannot publish what Claude writes: %s", error)
-        self._over = True
+        self.over = True
 
     async def _write(self) -> None:
         fragments = list(joined(self._pending))
         self._pending.clear()
         self._bytes += sum(len(each.text.encode(errors="surrogatepass")) for each in fragments)
         full = self._bytes > MOST_BYTES or self._entries >= MOST_ENTRIES
-        self._over = self._over or full or not self._lease.fresh
-        if self._over:
+        self.over = self.over or full or not self._lease.fresh
+        if self.over:
             return
         write = self._stream.add if self._entries else self._stream.begin
         await write(self._attempt, fragments)

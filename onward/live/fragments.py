@@ -65,4 +65,6 @@ def _fragment(
     if (found := known.get(str(given.get("type")))) is None:
         return None
     what, field = found
-    return Fragment(index, what, str(given.get(field) or ""))
+    text = str(given.get(field) or "")
+    # That Claude thinks is worth telling where it does not say what.
+    return Fragment(index, what, text) if text or given["type"] == "thinking" else None
