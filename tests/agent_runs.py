@@ -4,6 +4,7 @@ Workflows are not cached, so every activation replays the whole history: a step 
 deterministic fails the test that runs it.
 """
 
+import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -52,6 +53,16 @@ def uses(*calls: tuple[str, dict[str, Any]], **fields: Any) -> Step:
 def says(text: str = "Done.", **fields: Any) -> Step:
     """Make a step in which Claude speaks and stops."""
     return Step(content=[{"type": "text", "text": text}], **fields)
+
+
+def request_body(request: Entry) -> dict[str, Any]:
+    """Body of a request, without the marks for the API's cache: those move on with every step."""
+
+    def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+        return {name: part for name, part in value.items() if name != "cache_control"}
+
+    body: dict[str, Any] = json.loads(request.body, object_hook=unmarked)
+    return body
 
 
 def connected(url: str) -> Redis:
@@ -119,6 +130,7 @@ class Bench:
         agent: str = "tester",
         prompt: str = "Go.",
         workspace: Workspace | None = None,
+        model: str | None = None,
         **limits: Any,
     ) -> "Run":
         """Start a run that Claude answers with `steps`."""
@@ -127,6 +139,7 @@ class Bench:
         request = RunRequest(
             prompt=f"{prompt} [script:{name}]",
             agent=agent,
+            model=model,
             workspace=workspace,
             limits=LimitOverrides(**limits),
         )

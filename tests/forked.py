@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from agent_double import Cli, Ran
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, Run, app_of, request_body, says, uses
 from temporalio.client import WorkflowHandle
 
 from onward import NotSent, ToolContext, tool
@@ -102,7 +102,7 @@ def cli(  # noqa: PLR0917  (fixtures)
 
 def messages(run: Run, number: int = -1) -> list[dict[str, Any]]:
     """Messages of a request; of a fork they are among its parent's, whose script it goes on."""
-    found: list[dict[str, Any]] = json.loads(run.requests[number].body)["messages"]
+    found: list[dict[str, Any]] = request_body(run.requests[number])["messages"]
     return found
 
 

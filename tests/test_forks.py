@@ -1,13 +1,12 @@
 """`fork` goes on from a copy of another run's conversation, and no effect happens twice."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import forked as forks
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, Run, app_of, request_body, says, uses
 from forked import Effects, asked, fork, found, messages, three_steps, told_last
 from people import waiting
 from redis.asyncio import Redis
@@ -39,7 +38,7 @@ async def test_a_finished_run_goes_on(bench: Bench, cli: Cli, effects: Effects) 
     assert sent[-1] == {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
     assert (result.outcome, result.text, result.steps) == ("completed", "Nothing more.", 5)
     assert (effects.done, result.spend.requests) == (["first", "second"], 1)
-    last, first = json.loads(parent.requests[-1].body), json.loads(parent.requests[0].body)
+    last, first = request_body(parent.requests[-1]), request_body(parent.requests[0])
     assert {**last, "messages": 0} == {**first, "messages": 0}
     await forked.replay()
 
@@ -271,11 +270,11 @@ async def test_what_claude_said_before_it_declined_is_left_out(
         bench.api.scripts[parent.name] = bench.script(uses(("look", {})), says("Done."))
         forked = await fork(cli, parent, "--message", "Other words.")
         result = await forked.ended()
-    sent = json.loads(parent.requests[-1].body)["messages"]
+    sent = request_body(parent.requests[-1])["messages"]
     roles = [message["role"] for message in sent]
     assert (result.outcome, effects.done) == ("completed", [])
     assert roles == ["user", "assistant", "user", "user"]
-    assert [block["text"] for block in sent[-1]["content"]] == ["Other words."]
+    assert sent[-1]["content"] == [{"type": "text", "text": "Other words."}]
 
 
 async def test_a_fork_begins_as_a_run_of_its_own_model_would(
