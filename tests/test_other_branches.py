@@ -16,7 +16,7 @@ from onward.testing.messages_api import Fault
 OTHER_FP = "f" * 64
 
 
-async def _rewrite(bench: Bench, run: Run, step: str, **fields: Any) -> None:
+async def rewrite(bench: Bench, run: Run, step: str, **fields: Any) -> None:
     """Change a record as a zombie of another branch would have written it."""
     key, field = bench.ledger(run).key, f"s:{step}"
     redis: Any = bench.redis
@@ -34,7 +34,7 @@ async def test_no_call_is_fired_with_the_input_of_another_reply(bench: Bench) ->
         reply = (await bench.ledger(runs[0]).records("1")).records["1"].result
         theirs = json.loads(reply.replace("right", "wrong"))
         theirs["calls"][1]["fingerprint"] = fingerprint("act", '{"x":"wrong"}')
-        await _rewrite(bench, runs[0], "1", res=json.dumps(theirs))
+        await rewrite(bench, runs[0], "1", res=json.dumps(theirs))
 
     @tool(effect="read")
     def zombie() -> str:
@@ -63,7 +63,7 @@ async def test_no_call_is_answered_with_the_result_of_another(bench: Bench) -> N
     @tool(effect="keyed")
     def act() -> str:
         """Act, while the other branch writes its result."""
-        writing = _rewrite(bench, runs[0], "1.1", fp=OTHER_FP, st="done", res=theirs)
+        writing = rewrite(bench, runs[0], "1.1", fp=OTHER_FP, st="done", res=theirs)
         asyncio.run_coroutine_threadsafe(writing, loop).result()
         return "mine"
 
@@ -86,7 +86,7 @@ async def test_a_reply_that_came_second_is_paid_for_and_counted(bench: Bench) ->
         run = await bench.start(says(delay_s=1.5), says())
         await wait_until(lambda: run.requests, 20, what="the request")
         theirs = {"fp": OTHER_FP, "st": "done", "res": reply.model_dump_json()}
-        await _rewrite(bench, run, "1", **theirs)
+        await rewrite(bench, run, "1", **theirs)
         result = await run.ended()
     assert (result.outcome, len(run.requests), result.spend.requests) == ("completed", 2, 2)
 

@@ -38,7 +38,7 @@ def spend(
     offline
         Tell it from Temporal's history alone: neither a worker nor Redis is asked.
     as_json
-        Print one JSON document, of the keys that the workflow query `spend` has. With --by step also
+        Print one JSON document with the keys of the workflow query `spend`. With --by step also
         `by_step`; with --since also `since`, `runs`, `partial_runs` (they may have cost more) and
         `agents`, by agent and model.
 

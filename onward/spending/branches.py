@@ -50,14 +50,16 @@ async def beyond(session: Session, run: Run) -> Beyond:
         return Beyond(missing=str(error))
     # Records that were made anew after a loss lack what came before it.
     missing = "" if held.nonce == steps.nonce else "Redis has lost records of the run"
-    return Beyond(sum(_untold(steps, held), Spend()), missing)
+    under_way = steps.asking if run.open else ""
+    untold = (spend for step, spend in _untold(steps, held) if step != under_way)
+    return Beyond(sum(untold, Spend()), missing)
 
 
-def _untold(steps: Steps, held: Held) -> Iterator[Spend]:
+def _untold(steps: Steps, held: Held) -> Iterator[tuple[str, Spend]]:
     for step in held.attempts:
         told, found = steps.spends.get(step, Spend()), _in_ledger(held, step)
-        if step != steps.asking and found.requests > told.requests:
-            yield found - told
+        if found.requests > told.requests:
+            yield step, found - told
 
 
 def _in_ledger(held: Held, step: str) -> Spend:

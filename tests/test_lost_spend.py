@@ -1,0 +1,67 @@
+"""Money that crashes and cancels waste is never forgotten: what a dead stream told is counted."""
+
+import pytest
+from agent_runs import Bench, app_of, says, uses
+from crash_runs import CrashBench
+
+from onward.ledger import Ledger
+from onward.messages import Spend
+from onward.testing import wait_until
+from onward.testing.messages_api import Fault
+
+PROMPT, OUTPUT = 10_000, 300
+TOLD = {"input_tokens": PROMPT, "output_tokens": OUTPUT}
+"""What the scripted Claude says that a request uses."""
+
+
+async def streaming(ledger: Ledger, step: str, attempts: int = 1) -> None:
+    """Wait until the streams of so many attempts at a step have told what they use."""
+
+    async def told() -> bool:
+        usages = await ledger.usages(step)
+        return sum(bool(attempt["usage"]) for attempt in usages.values()) == attempts
+
+    await wait_until(told, 30, what=f"{attempts} streams of step {step} telling what they use")
+
+
+@pytest.mark.field("C12")
+async def test_a_cancel_in_mid_stream_counts_what_the_stream_had_told(bench: Bench) -> None:
+    """The run ends only after its activity has said what was used, and flags that as a part."""
+    fault = Fault(stall_s=600)  # after everything but the last event
+    async with bench.worker(app_of()):
+        run = await bench.start(says(usage=TOLD, faults=[fault]))
+        await streaming(bench.ledger(run), "1")
+        await run.handle.signal("cancel")
+        at_once = await run.handle.query("spend", result_type=Spend)
+        result = await run.ended()
+        after = await run.handle.query("spend", result_type=Spend)
+    assert at_once in (Spend(), result.spend)
+    assert (result.outcome, result.spend, result.spend.lost_requests) == ("cancelled", after, 1)
+    assert (after.lost.input_tokens, after.lost.output_tokens) == (PROMPT, OUTPUT)
+    assert after.lost.cost_usd == after.cost_usd > 0
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(120)
+async def test_ten_kills_in_mid_stream_waste_ten_requests(crash_bench: CrashBench) -> None:
+    """Each kill wastes one request at most, and the tokens of all of them are in the spend."""
+    steps, kills = 5, 10
+    stalls = [Fault(stall_s=600, after_events=4)] * (kills // steps)
+    asked = [
+        uses(("look_up", {"order": f"o-{n}"}), usage=TOLD, faults=stalls) for n in range(steps)
+    ]
+    run = await crash_bench.bench.start(*asked, says(usage=TOLD))
+    ledger = crash_bench.bench.ledger(run)
+    async with crash_bench.pair() as workers:
+        for kill in range(kills):
+            step, attempts = str(kill // 2 + 1), kill % 2 + 1
+            await streaming(ledger, step, attempts)
+            await workers.kill_the_one_at_work(run)
+            await workers.refill()
+        result = await run.ended()
+    spend = result.spend
+    assert (result.outcome, result.steps) == ("completed", steps + 1)
+    assert len(run.requests) == spend.requests == steps + 1 + kills
+    assert (spend.lost_requests, spend.lost.unpriced_requests) == (kills, 0)
+    assert spend.lost.input_tokens == kills * PROMPT
+    assert spend.input_tokens == (steps + 1 + kills) * PROMPT
