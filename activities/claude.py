@@ -145,9 +145,9 @@ class _StepAttempt:
         limit = found.opening.limits.max_requests_per_step
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
-        share = Share(self._services.rate_limits, request.model, self._name)
-        cache, last = found.opening.cache, self._given.context
-        await share.wait(uncached_tokens(request, turn.content, last, cache))
+        share = Share(self._services.rate_limits, request, self._name)
+        tokens = uncached_tokens(request, turn, self._given.context, found.opening.cache)
+        await share.wait(tokens, self._given.rest.until_ms if self._given.rest else None)
         anthropic = self._services.anthropic
         try:
             async with self._live() as live:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from redis.exceptions import RedisError
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from onward.errors import AppError, LedgerGap, LedgerUnreadable, PayloadError, UsageError
 from onward.messages import GiveUp, Outcome, Spend
@@ -29,11 +29,17 @@ def stop(
     return ApplicationError(message, *details, type=kind, non_retryable=True)
 
 
-def again(kind: str, message: str, delay_s: float | None = None) -> ApplicationError:
-    """Make the error that Temporal retries, after `delay_s` seconds or its own backoff."""
+def again(
+    kind: str, message: str, delay_s: float | None = None, *, expected: bool = False
+) -> ApplicationError:
+    """Make the error that Temporal retries, after `delay_s` seconds or its own backoff.
+
+    `expected`: it is in order that this happens, so no worker warns of it.
+    """
     # To Temporal a delay of zero is none, and it takes its own.
     delay = None if delay_s is None else timedelta(seconds=max(delay_s, _AT_ONCE_S))
-    return ApplicationError(message, type=kind, next_retry_delay=delay)
+    category = ApplicationErrorCategory.BENIGN if expected else ApplicationErrorCategory.UNSPECIFIED
+    return ApplicationError(message, type=kind, next_retry_delay=delay, category=category)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from temporalio import activity
 from activities.beginning import recorded, refuse_unpriced, witness_of
 from activities.failures import translated
 from activities.pulse import Pulse
+from activities.rates import give_back, step_name
 from activities.services import Services
 from onward import transcript
 from onward.errors import AppError
@@ -91,6 +92,9 @@ class LifecycleActivities:
             try:
                 ledger = self._services.ledger(given.run)
                 result = await _with_lost_spend(ledger, given)
+                if given.asking:  # it may have been cancelled while it waited for its turn
+                    name = step_name(given.run, given.asking)
+                    await give_back(self._services.rate_limits, name)
                 await ledger.end(ttl_ms)
             except RedisError as error:
                 # Only lifetime and lost tokens: neither may keep a run from ending.

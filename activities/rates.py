@@ -4,6 +4,8 @@ Where Redis is away a step goes on without: the API's own 429 is what it falls b
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,8 +19,9 @@ from onward.claude_request import Request
 from onward.context_window import turn_tokens
 from onward.identity import run_key
 from onward.messages import Attempt, CachePolicy, ContextUse, RunRef
-from onward.rate_limits import RateLimits, Turn
-from onward.rates import Rates, Told, counted, told_by
+from onward.rate_limits import Permit, RateLimits
+from onward.rates import Rates, Told, counted, pool, told_by
+from onward.transcript import Turn
 
 _IN_PLACE_S = 1.0
 """A longer wait gives back claim and slot: whoever waits must hold up nobody else."""
@@ -29,24 +32,30 @@ _WORDS = {"requests": "requests", "input": "input tokens", "output": "output tok
 class Share:
     """The share of one request of one step."""
 
-    def __init__(self, limits: RateLimits, model: str, who: str) -> None:
-        self._limits, self._model, self._who = limits, model, who
+    def __init__(self, limits: RateLimits, request: Request, who: str) -> None:
+        self._limits, self._who = limits, who
+        self._fast = b'"speed":"fast"' in request.body[: request.messages_at]
+        self._pool = pool(request.model, fast=self._fast)
         self._reserved = False
         self._learning: asyncio.Task[None] | None = None
 
-    async def wait(self, input_tokens: int) -> None:
-        """Return when the request may be sent. Raises the error that tries again at its time."""
-        turn = await self._turn(input_tokens)
-        while turn.wait_s:
-            if turn.wait_s > _IN_PLACE_S:
-                raise again("rate_limited", self._words(turn), delay_s=turn.wait_s)
-            await asyncio.sleep(turn.wait_s)
-            turn = await self._turn(input_tokens)
-        self._reserved = turn.reserved
+    async def wait(self, input_tokens: int, until_ms: int | None = None) -> None:
+        """Return when the request may be sent. Raises the error that tries again at its time.
+
+        `input_tokens`: an estimate; `until_ms`: when the run's own time is up.
+        """
+        permit = await self._take(input_tokens)
+        while permit.wait_s:
+            if permit.wait_s > _IN_PLACE_S:
+                delay_s = min(permit.wait_s, _seconds_to(until_ms))
+                raise again("rate_limited", self._words(permit), delay_s, expected=True)
+            await asyncio.sleep(permit.wait_s)
+            permit = await self._take(input_tokens)
+        self._reserved = permit.reserved
 
     def heard(self, headers: Mapping[str, str]) -> None:
         """Learn from the headers of a response, whose reply may take minutes yet."""
-        told = told_by(headers)
+        told = told_by(headers, fast=self._fast)
         if told.limits:
             self._learning = asyncio.create_task(self._learn(told))
 
@@ -57,39 +66,44 @@ class Share:
         with _going_on():
             if failure and failure.rate_limited:
                 seconds, guessed = failure.delay_s or 0, not failure.hinted
-                await self._limits.slow(self._model, seconds, guessed=guessed)
+                await self._limits.slow(self._pool, seconds, guessed=guessed)
             if self._reserved:
                 await self._limits.settle(self._who, _counted(attempt))
 
-    async def _turn(self, input_tokens: int) -> Turn:
+    async def _take(self, input_tokens: int) -> Permit:
         with _going_on():
-            return await self._limits.take(self._model, self._who, input_tokens)
-        return Turn(reserved=False)
+            return await self._limits.take(self._pool, self._who, input_tokens)
+        return Permit(reserved=False)
 
     async def _learn(self, told: Told) -> None:
         with _going_on():
-            await self._limits.learn(self._model, told)
+            await self._limits.learn(self._pool, told)
 
-    def _words(self, turn: Turn) -> str:
-        at = f"{datetime.now(UTC) + timedelta(seconds=turn.wait_s):%H:%M:%S} UTC"
-        if turn.why == "refused":
-            return f"waits until {at}: Claude's API has answered 429 to a request for {self._model}"
-        per_minute = f"{turn.limit:,} {_WORDS[turn.why or 'requests']} per minute"
-        return f"waits until {at} for its share of {self._model}'s {per_minute}"
+    def _words(self, permit: Permit) -> str:
+        at = f"{datetime.now(UTC) + timedelta(seconds=permit.wait_s):%H:%M:%S} UTC"
+        if permit.why is None:
+            return f"waits until {at}: Claude's API takes no request for {self._pool} before (429)"
+        per_minute = f"{permit.limit:,} {_WORDS[permit.why]} per minute"
+        return f"waits until {at} for its share of {self._pool}'s {per_minute}"
+
+
+def _seconds_to(until_ms: int | None) -> float:
+    return math.inf if until_ms is None else max(until_ms / 1000 - time.time(), 0)
 
 
 def uncached_tokens(
-    request: Request, turn: str, last: ContextUse | None, cache: CachePolicy
+    request: Request, turn: Turn, last: ContextUse | None, cache: CachePolicy
 ) -> int:
     """Estimate the input tokens of a request that count: those that the cache does not hold.
 
-    `turn`: JSON text of the user turn that it ends with; `last`: how long the one before was.
+    `turn` is what it ends with; `last` says how long the one before was.
     """
+    new = turn_tokens(turn.content)
     if last is not None and cache == "off":
-        return last.tokens + turn_tokens(turn)
+        return last.tokens + new
     held_bytes = 0 if last is None else last.body_bytes
-    other_bytes = len(request.body) - held_bytes - len(turn.encode())
-    return max(other_bytes, 0) // _BYTES_PER_TOKEN + turn_tokens(turn)
+    other_bytes = len(request.body) - held_bytes - len(turn.content.encode())
+    return max(other_bytes, 0) // _BYTES_PER_TOKEN + new
 
 
 def step_name(run: RunRef, step: str) -> str:

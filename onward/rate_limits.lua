@@ -153,16 +153,18 @@ function ops.take()
   local known = limit('requests') or limit('input') or limit('output')
   if not held and not known and state.paused <= now then return { 'free' } end
   -- The attempt that used it is gone, and what it sent is paid for: this is another request.
-  if not held or held.used then reserve() end
+  local new = not held or held.used
+  if new then reserve() end
   local at = math.max(held.at + state.behind, state.paused)
   if at <= now then
+    if new then put('waiting', 0) end  -- nobody waits; some who did will not come back
     send()
     save(LONGEST_REQUEST)
     return { 'go' }
   end
   wait()
   save(at - now + LATE)
-  return { 'wait', math.ceil(at - now), held.why or 'refused', math.floor(held.limit or 0) }
+  return { 'wait', math.ceil(at - now), held.why or '', math.floor(held.limit or 0) }
 end
 
 function ops.settle()

@@ -1,8 +1,8 @@
 """The rate limits of Claude's API over all workers: who may send now, and who waits until when.
 
 Each method is one call of `rate_limits.lua`, which holds the algorithm. Limits belong to an account
-and a model, so that is what the keys name. Nothing here is needed for a run to be right: where
-Redis loses it, or is away, the API's own 429 says what is too much.
+and a pool of models (`onward.rates.pool`), so that is what the keys name. Nothing here is needed
+for a run to be right: where Redis loses it, or is away, the API's own 429 says what is too much.
 """
 
 import time
@@ -13,23 +13,23 @@ from typing import Any, Literal
 
 from redis.asyncio import Redis
 
-from onward.rates import LOW, Rates, Told, pool
+from onward.rates import LOW, Rates, Told
 
 _SCRIPT = files("onward").joinpath("rate_limits.lua").read_text(encoding="utf-8")
 _LOOK_AGAIN_S = 5.0
 """How long a worker takes it for granted that no limit is known, or which ones."""
 
-Why = Literal["requests", "input", "output", "refused"]
+Why = Literal["requests", "input", "output"]
 
 
 @dataclass(frozen=True)
-class Turn:
+class Permit:
     """Whether a request may be sent now."""
 
     wait_s: float = 0.0
     """By the server's clock; 0: now."""
     why: Why | None = None
-    """What there is too little of; `refused`: the API has answered 429."""
+    """What there is too little of; None: the API has answered 429."""
     limit: int = 0
     """Of that, a minute."""
     reserved: bool = True
@@ -49,22 +49,21 @@ class RateLimits:
         self._free_until: dict[str, float] = {}
         self._learned: dict[str, tuple[Rates, float]] = {}
 
-    async def take(self, model: str, who: str, input_tokens: int) -> Turn:
+    async def take(self, pool: str, who: str, input_tokens: int) -> Permit:
         """Ask for the right to send; who must wait gets a time, and is served first at that time.
 
         `who` names the step: it finds its reservation by it. `input_tokens` is an estimate.
         """
-        name = pool(model)
-        if self._free_until.get(name, 0) > time.monotonic():
-            return Turn(reserved=False)
-        args = {"input": input_tokens} | _by_kind("cap_", self._caps.get(name, Rates()))
-        verdict, *told = await self._call("take", [self._key("of", who), self._pool(model)], args)
+        if self._free_until.get(pool, 0) > time.monotonic():
+            return Permit(reserved=False)
+        args = {"input": input_tokens} | _by_kind("cap_", self._caps.get(pool, Rates()))
+        verdict, *told = await self._call("take", [self._key("of", who), self._pool(pool)], args)
         if verdict == "wait":
-            return Turn(int(told[0]) / 1000, told[1], int(told[2]))
+            return Permit(int(told[0]) / 1000, told[1] or None, int(told[2]))
         if verdict == "free":
-            self._free_until[name] = time.monotonic() + _LOOK_AGAIN_S
-            self._learned.pop(name, None)  # Redis may have lost it
-        return Turn(reserved=verdict == "go")
+            self._free_until[pool] = time.monotonic() + _LOOK_AGAIN_S
+            self._learned.pop(pool, None)  # Redis may have lost it
+        return Permit(reserved=verdict == "go")
 
     async def settle(self, who: str, real: Rates) -> None:
         """Correct what was charged for a request that was sent by what it counted in truth."""
@@ -74,25 +73,25 @@ class RateLimits:
         """Give up a reservation that was not used, if there is one."""
         await self._call("drop", [self._key("of", who)])
 
-    async def learn(self, model: str, told: Told) -> None:
+    async def learn(self, pool: str, told: Told) -> None:
         """Take over what a response told of the limits, unless it is known already."""
-        name, now = pool(model), time.monotonic()
-        known, until = self._learned.get(name, (None, 0.0))
+        now = time.monotonic()
+        known, until = self._learned.get(pool, (None, 0.0))
         if not told.limits or (told.limits == known and until > now and not told.low):
             return
         args = _by_kind("limit_", told.limits) | _by_kind("remaining_", told.remaining)
-        await self._call("learn", [self._pool(model)], args | {"low": LOW})
-        self._learned[name] = told.limits, now + _LOOK_AGAIN_S
-        self._free_until.pop(name, None)
+        await self._call("learn", [self._pool(pool)], args | {"low": LOW})
+        self._learned[pool] = told.limits, now + _LOOK_AGAIN_S
+        self._free_until.pop(pool, None)
 
-    async def slow(self, model: str, seconds: float, *, guessed: bool) -> None:
+    async def slow(self, pool: str, seconds: float, *, guessed: bool) -> None:
         """Hold all requests for so long after a 429; `guessed`: longer with each in a row."""
         args = {"seconds": seconds, "guessed": int(guessed)}
-        await self._call("slow", [self._pool(model)], args)
-        self._free_until.pop(pool(model), None)
+        await self._call("slow", [self._pool(pool)], args)
+        self._free_until.pop(pool, None)
 
-    def _pool(self, model: str) -> str:
-        return self._key("pool", pool(model))
+    def _pool(self, pool: str) -> str:
+        return self._key("pool", pool)
 
     def _key(self, kind: str, name: str) -> str:
         return f"onward:{{rate:{self._account}}}:{kind}:{name}"

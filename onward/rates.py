@@ -55,20 +55,25 @@ class Told:
         return any(most and left is not None and left < LOW * most for most, left in pairs)
 
 
-def pool(model: str) -> str:
-    """Name the models that share one limit with `model`, by its id with or without a date."""
+def pool(model: str, *, fast: bool = False) -> str:
+    """Name the models that share one limit with `model`, by its id with or without a date.
+
+    `fast`: in fast mode, which has limits of its own.
+    """
     undated = _DATED.sub("", model)
-    return _POOLS.get(undated, undated)
+    return _POOLS.get(undated, undated) + (":fast" if fast else "")
 
 
-def told_by(headers: Mapping[str, str]) -> Told:
-    """Read the rate limit headers of a response; gateways and some clouds send none."""
+def told_by(headers: Mapping[str, str], *, fast: bool = False) -> Told:
+    """Read the rate limit headers of a response; gateways and some clouds send none, or zeros."""
+    prefix = "anthropic-fast" if fast else "anthropic-ratelimit"
 
     def of(what: str) -> Rates:
-        names = (f"anthropic-ratelimit-{kind}-{what}" for kind in _HEADERS)
+        names = (f"{prefix}-{kind}-{what}" for kind in _HEADERS)
         return Rates(*(_number(headers.get(name)) for name in names))
 
-    return Told(limits=of("limit"), remaining=of("remaining"))
+    limits = Rates(*(most or None for most in astuple(of("limit"))))
+    return Told(limits, remaining=of("remaining"))
 
 
 def _number(text: str | None) -> float | None:
