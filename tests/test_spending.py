@@ -1,5 +1,6 @@
 """What `spend` says: the same whoever tells it, whole after a reset, and of many runs."""
 
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from test_other_branches import OTHER_FP, rewrite
 
 from onward import Agent, App, tool
 from onward.errors import UsageError
-from onward.messages import Spend, Tally
+from onward.messages import ClaudeReply, Head, Spend, Tally, Witness
 from onward.spending.since import moment
 from onward.spending.tables import OTHER, facts, with_other
 from onward.testing import wait_until
@@ -256,6 +257,41 @@ async def test_what_cannot_be_meant_is_refused(cli: Cli, typed: tuple[str, ...],
     """Exit code 2, before any server is asked."""
     ran = await cli("spend", *typed)
     assert (ran.code, said in ran.err) == (2, True)
+
+
+# ---- in history
+
+
+ONE = Tally(requests=1, input_tokens=5, cost_usd=Decimal("0.1"))
+
+
+@pytest.mark.parametrize(
+    ("models", "written"),
+    [
+        ({"claude-a-1": ONE}, {"claude-a-1": None}),
+        (
+            {"claude-a-1": ONE, "claude-b-1": Tally()},
+            {
+                "claude-a-1": {"requests": 1, "input_tokens": 5, "cost_usd": "0.1"},
+                "claude-b-1": {},
+            },
+        ),
+        ({}, None),
+    ],
+)
+def test_history_holds_what_a_step_cost_once(models: dict[str, Tally], written: object) -> None:
+    """The one model of a step is only named, and what is read is what was written."""
+    spend = Spend(**dict(ONE), models=models)
+    told = ClaudeReply(
+        message="{}",
+        stop_reason="end_turn",
+        head=Head(step="1", digest="d"),
+        prev="0",
+        witness=Witness(nonce="", inc="", run_id=""),
+        spend=spend,
+    ).record()
+    assert json.loads(told)["spend"].get("models") == written
+    assert ClaudeReply.model_validate_json(told).spend == spend
 
 
 # ---- in words

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from onward.messages.base import Outcome, Terse, Wire
 from onward.messages.call import CallResult, PreparedCall, ToolInput
 from onward.messages.identity import Head, RunRef, Witness
 from onward.messages.request import Workspace
-from onward.messages.spend import Rest, Spend
+from onward.messages.spend import Rest, Spend, Tally
 
 
 class Prompt(Wire):
@@ -104,7 +104,24 @@ class ClaudeInput(Terse):
 
 
 def _terse_spend(spend: Spend) -> dict[str, Any]:
-    return spend.model_dump(mode="json", exclude_defaults=True)
+    """Write a step's spend into history: nearly always one model did it all, and is only named."""
+    terse = spend.model_dump(mode="json", exclude_defaults=True)
+    if [*spend.models.values()] == [spend.total]:
+        terse["models"] = dict.fromkeys(spend.models)
+    return terse
+
+
+def _whole_spend(given: Any) -> Any:
+    """Read what `_terse_spend` wrote."""
+    match given:
+        case {"models": {**models}} if [*models.values()] == [None]:
+            total = {name: given[name] for name in Tally.model_fields if name in given}
+            return {**given, "models": dict.fromkeys(models, total)}
+        case _:
+            return given
+
+
+_StepSpend = Annotated[Spend, PlainSerializer(_terse_spend), BeforeValidator(_whole_spend)]
 
 
 class ClaudeReply(Terse):
@@ -123,7 +140,7 @@ class ClaudeReply(Terse):
     branch froze it, and history has it nowhere else. Empty: the additions' own."""
     turn_ids: tuple[str, ...] = ()
     """Ids of the people's messages that the answered user turn held."""
-    spend: Annotated[Spend, PlainSerializer(_terse_spend)] = Spend()
+    spend: _StepSpend = Spend()
     """Of all attempts of this step, lost ones included."""
     took_s: float = 0.0
     """Seconds that the attempt ran which got the reply."""
