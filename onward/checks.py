@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 from onward.console import count
 from onward.guarantee import Guarantee, guarantee
 from onward.memory import FULL, run_sizes
-from onward.permissions import missing_permissions
+from onward.permissions import missing_permissions, missing_to_watch
 from onward.search_attributes import registered
 from onward.starting import pollers
 
@@ -67,7 +67,10 @@ async def redis_checks(redis: Redis) -> AsyncIterator[Check]:
         todo = f"An administrator grants it with: {missing.grant}"
         yield Check("permissions", "wrong", str(missing), todo, asdict(missing))
     else:
-        yield Check("permissions", "ok", f"user {missing.user!r} may do all that Onward does")
+        yield Check("permissions", "ok", f"user {missing.user!r} may do all that Onward needs")
+    if unseen := await missing_to_watch(redis):
+        blind = f"{unseen}: `watch` shows each reply when it is whole"
+        yield Check("watching", "note", blind, f"To see them written: {unseen.grant}")
     try:
         found = await guarantee(redis)
     except NoPermissionError as error:

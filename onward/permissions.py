@@ -4,6 +4,7 @@ Found by trying, on a scratch key: `ACL DRYRUN` is itself a thing that few users
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -36,10 +37,15 @@ _TRIALS: dict[str, tuple[str, ...]] = {
     "pttl": ("PTTL", _SCRATCH),
     "pexpire": ("PEXPIRE", _SCRATCH, "1000"),
 }
+_TRIALS_OF_WATCHING: dict[str, tuple[str, ...]] = {
+    "xadd": ("XADD", _ABSENT, "NOMKSTREAM", "*", "f", ""),
+    "xread": ("XREAD", "COUNT", "1", "STREAMS", _ABSENT, "0"),
+}
 NEEDED = tuple(_TRIALS)
 """Commands without which the ledger cannot work, as an ACL names them."""
-HELPFUL = ("config|get", "memory|usage")
-"""Without these the server counts as lossy, and the size of runs is not told."""
+HELPFUL = ("config|get", "memory|usage", *_TRIALS_OF_WATCHING)
+"""Without these the server counts as lossy, the size of runs is not told, and people who watch a
+run see each reply when it is whole."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,17 @@ class Missing:
 
 async def missing_permissions(redis: Redis) -> Missing:
     """Try everything that the ledger does. Raises RedisError where the server does not answer."""
+    return await _missing(redis, _TRIALS)
+
+
+async def missing_to_watch(redis: Redis) -> Missing:
+    """Try what showing replies as they are written needs. Raises as `missing_permissions`."""
+    return await _missing(redis, _TRIALS_OF_WATCHING)
+
+
+async def _missing(redis: Redis, trials: Mapping[str, tuple[str, ...]]) -> Missing:
     refused = dict[str, None]()
-    for command, trial in _TRIALS.items():
+    for command, trial in trials.items():
         try:
             await cast("Any", redis).execute_command(*trial)
         except NoPermissionError as error:

@@ -82,7 +82,7 @@ async def test_terminal_gets_colours_unless_no_color(*, no_color: bool) -> None:
 
 def test_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` teaches: every command shows an example."""
-    for command in ("start", "status", "spend", "cancel", "result", "list", "demo"):
+    for command in ("start", "status", "spend", "cancel", "result", "watch", "list", "demo"):
         assert starter.run([command, "--help"]) == 0
         assert f"python starter.py {command}" in capsys.readouterr().out
 

@@ -147,6 +147,7 @@ async def test_missing_permissions_are_said_with_the_grant(
     seen = await examine()
     assert seen.code == 1
     assert "ACL SETUSER app ~onward:* +info" in seen.checks["permissions"]["todo"]
+    assert "ACL SETUSER app ~onward:* +xadd +xread" in seen.checks["watching"]["todo"]
     assert "cannot be read" in seen.checks["guarantee"]["found"]
     assert "pw" not in json.dumps(seen.checks)
 

@@ -28,7 +28,7 @@ from onward.transcript import last_text
 
 def document(happening: Happening) -> dict[str, Any]:
     """Describe what happened."""
-    kind, fields = _KINDS[type(happening)]
+    kind, fields = _DOCUMENTS[type(happening)]
     return {"kind": kind, **fields(happening)}
 
 
@@ -63,7 +63,7 @@ def _calls(reply: ClaudeReply) -> list[dict[str, Any]]:
     return [call.model_dump(mode="json", include=shown) for call in reply.calls]
 
 
-_KINDS: dict[type[Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
+_DOCUMENTS: dict[type[Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
     Watched: ("run", _watched),
     Asked: ("step", _asked),
     Wrote: ("piece", _wrote),
@@ -77,3 +77,5 @@ _KINDS: dict[type[Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = 
     Trouble: ("trouble", vars),
     RunEnded: ("end", lambda ended: result_document(ended.run, ended.how)),
 }
+KINDS = tuple(kind for kind, _ in _DOCUMENTS.values())
+"""Every value of `kind`."""

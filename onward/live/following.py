@@ -7,7 +7,6 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.service import RPCError, RPCStatusCode
 
 from onward import watching
 from onward.client import Run, ended, look, rpc_errors
@@ -114,28 +113,25 @@ class Following:
     async def _histories(self) -> Ended:
         """Tell the histories of the run's workflow runs to the end of the last one."""
         while True:
-            await self._to_the_close()
-            if not await self._goes_on():
-                break
+            try:
+                await self._to_the_close()
+                if not await self._goes_on():
+                    return await self._end()
+            except ConnectError:
+                await asyncio.sleep(_AGAIN_S)  # the looks say what is wrong
+
+    async def _to_the_close(self) -> None:
+        async with rpc_errors(self._run.id):
+            async for happening in self._new(wait=True):
+                self._tell([happening])
+
+    async def _end(self) -> Ended:
         self._run = await look(self._client, self._run.id, self._run.run_id)
         how = await ended(self._client, self._run)
         if how is None:
-            raise ConnectError(f"Temporal does not say how the run {self._run.id!r} ended")
+            raise ConnectError(f"Temporal does not say yet how the run {self._run.id!r} ended")
         self._show(RunEnded(self._run, how))
         return how
-
-    async def _to_the_close(self) -> None:
-        while True:
-            try:
-                async for happening in self._new(wait=True):
-                    self._tell([happening])
-            except RPCError as error:
-                if error.status == RPCStatusCode.NOT_FOUND:
-                    async with rpc_errors(self._run.id):
-                        raise
-                await asyncio.sleep(_AGAIN_S)  # the looks say what is wrong
-            else:
-                return
 
     async def _goes_on(self) -> bool:
         """Turn to the workflow run in which one that closed goes on, if there is one."""

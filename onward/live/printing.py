@@ -99,7 +99,7 @@ class Printer:
             self._flow.line(who, style)
 
     def _restarted(self, restarted: Restarted) -> None:
-        text = f"── step {restarted.step} begins again: drop what stands above of it ──"
+        text = f"── step {restarted.step}, attempt restarted: what it said above does not count ──"
         self._flow.line(text, "bold yellow")
 
     def _replied(self, replied: Replied) -> None:

@@ -99,8 +99,9 @@ class Story:
             return []
         try:
             return [*await take(event.event_id, getattr(event, kind))]
-        except PayloadError as error:
-            return [Trouble(f"what happened next cannot be shown: {error}")]
+        except (PayloadError, ValueError) as error:  # of a file that is not here, a newer release
+            why = str(error).partition("\n")[0]
+            return [Trouble(f"something that happened cannot be shown: {why}")]
 
     # ---- the beginning
 
@@ -190,8 +191,10 @@ class Story:
         _, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
         if not isinstance(given, ClaudeInput):
             return ()
-        # A cancel has no failure: the activity was not told why.
+        # A cancel has no failure: nobody said why.
         failure = told(getattr(attributes, "failure", Failure(message="cancelled")))
+        if last := await history.gave_up(self._client, failure):
+            self.total += last.spend
         if failure.application_failure_info.type == "ledger_gap":
             return ()  # the ledger is filled again, and Claude asked once more
         return [Unanswered(given.step, await history.failure_text(self._client, failure))]
