@@ -20,7 +20,7 @@ from onward.messages import ClaudeReply, Head, Spend, Tally, Witness
 from onward.spending.since import moment
 from onward.spending.tables import OTHER, facts, with_other
 from onward.testing import wait_until
-from onward.testing.messages_api import Fault
+from onward.testing.messages_api import Fault, Step
 
 cli = forked.cli
 EVERY_STEP = 12
@@ -104,6 +104,24 @@ async def test_a_step_that_was_given_up_has_its_row(bench: Bench, cli: Cli) -> N
     ran = await cli("spend", run.name, "--json", "--by", "step")
     assert {step: row.requests for step, row in by_step(ran).items()} == {"1": 1, "2": 1}
     assert sum(by_step(ran).values(), Spend()) == result.spend == spent(ran)
+
+
+async def test_a_refusal_before_any_output_costs_nothing(bench: Bench) -> None:
+    """The API does not bill it, though it reports tokens."""
+    refusal = Step(stop_reason="refusal", usage={"input_tokens": 18, "output_tokens": 5})
+    run = await bench.run(app_of(), refusal)
+    assert run.result is not None
+    assert (run.result.outcome, run.result.spend.total) == ("refused", Tally(requests=1))
+
+
+async def test_a_model_of_unknown_price_is_named(bench: Bench, cli: Cli) -> None:
+    """The model that served is the one that is paid: its tokens are exact, its cost is unknown."""
+    run = await bench.run(app_of(), says(model="claude-atlas-9", usage={"output_tokens": 7}))
+    ran = await cli("spend", run.name)
+    assert "cost unknown (1 request of unknown price)" in ran.out
+    assert "claude-atlas-9" in ran.out
+    row = (await cli("spend", run.name, "--by", "model")).out.split("\t")
+    assert (row[0], row[5]) == ("claude-atlas-9", "7")
 
 
 # ---- what was recorded is not paid again
