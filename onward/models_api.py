@@ -48,7 +48,7 @@ class ModelsAPI:
             if _names(error.body, model):
                 raise AppError(
                     f"The API knows no model {model!r}, or this key may not use it; check its name"
-                ) from error
+                ) from None
         except (APIError, httpx2.HTTPError, TypeError, ValueError):
             pass  # the first request to Claude will say it, in better words
         self._told[model] = (now, told)

@@ -26,6 +26,7 @@ class Thing: pass
 def act(thing: Thing): "Act."
 app = App(Agent("a", model="m", tools=[act]))
 """
+RETIRED = "from onward import *\napp = App(Agent('a', model='claude-opus-4-1'))"
 
 
 async def said_by(folder: Path, status: int, *args: str, **env: str) -> str:
@@ -67,6 +68,8 @@ async def test_no_redis_url(tmp_path: Path, temporal: TemporalServer) -> None:
         ("import nothing_of_that_name", "broken:app", "nothing_of_that_name"),
         ("app = 5", "broken:app", "App"),
         ("1/0", "broken:app", "ZeroDivisionError"),
+        ("import onward\nonward.Limits(max_steps=0)", "broken:app", "max_steps is 0"),
+        (RETIRED, "broken:app", "retired on 2026-08-05"),
         ("", "absent:app", "absent"),
         ("", "no colon", "module:attribute"),
         (
@@ -98,9 +101,13 @@ async def test_the_start_line_says_which_guarantee(
 ) -> None:
     """A lossy Redis is used, and the worker says that it is lossy, why, and how full it is.
 
-    So it says of a missing key, and the janitor works beside it.
+    So it says of a missing key and of a model that is to be retired, and the janitor works beside
+    it.
     """
     env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_TASK_QUEUE": "test-lossy"}
+    env["ONWARD_APP"] = "dated:app"
+    source = "from onward import Agent, App\napp = App(Agent('a', model='claude-opus-4-5'))\n"
+    (tmp_path / "dated.py").write_text(source)
     async with redis_server(None) as server, connected(server.url) as redis:
         await redis.config_set("appendfsync", "everysec")  # pyright: ignore[reportUnknownMemberType]
         policy = "maxmemory-policy"
@@ -115,6 +122,7 @@ async def test_the_start_line_says_which_guarantee(
     assert "lossy: appendfsync everysec" in said
     assert "MB used, no limit set" in said
     assert "ANTHROPIC_API_KEY" in said
+    assert "'claude-opus-4-5' is deprecated: it is to be retired on 2027-01-22" in said
     assert "noeviction" in said
     assert "janitor" not in worker.output(), "it is ended without a word"
 

@@ -1,7 +1,7 @@
 """Error replies in the documented shape."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from aiohttp import web
@@ -49,11 +49,6 @@ MESSAGES = {
 NO_KEY = Violation("key", "x-api-key header is required", 401)
 WRONG_KEY = Violation("key", "invalid x-api-key", 401)
 TOO_LARGE = Violation("too_large", "Request exceeds the maximum size", 413)
-
-
-def unknown_model(model: str, models: Collection[str]) -> list[Violation]:
-    """Return the refusal of a model that is not in `models`."""
-    return [] if model in models else [Violation("model", f"model: {model}", 404)]
 
 
 def request_id(salt: str) -> str:
