@@ -18,12 +18,13 @@ def request_of(given: ClaudeInput, found: Before, turn: Turn) -> Request:
 
     Raises the error that stops the step where the request is too full, or nothing can be summed up.
     """
-    opening, earlier = found.opening, found.earlier.messages
+    opening, earlier, container = found.opening, found.earlier.messages, found.earlier.container
     lifetime = lifetime_of(opening.cache, long_cache=given.long_cache)
     if given.compact == "now":
         return summary_request(opening.frozen, _summed_up(earlier), opening.betas, lifetime)
     new = map(str.encode, transcript.user_message(turn))
     request = reply_request(opening.frozen, [*earlier, *new], opening.betas, lifetime)
+    request = request.in_container(container) if container else request
     if given.compact == "if_full" and given.context:
         why = nearly_full(given.context, turn.content, len(request.body), request.max_tokens)
         if why:

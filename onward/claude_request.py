@@ -43,6 +43,17 @@ class Request:
             stream=bool(head["stream"]),
         )
 
+    def in_container(self, container: str) -> "Request":
+        """Make the same request, so that Claude's code goes on in the container it ran in last.
+
+        The API refuses results of calls that such code waits for without it. A container that the
+        agent names itself stays.
+        """
+        own = json_text.load_object(self.body[: self.messages_at] + b"}").get("container") or {}
+        if isinstance(own, str) or own.get("id"):
+            return self
+        return self.but(container={**own, "id": container} if own else container)
+
 
 @dataclass(frozen=True)
 class _Head:
