@@ -3,12 +3,14 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_runs import Bench, Run, app_of, connected, says, uses
 from crash_runs import CrashBench
 from people import say, waiting
+from temporalio.client import Client
 from watchers import Watcher, watcher
 
 from onward import ToolContext, tool
@@ -25,8 +27,9 @@ from onward.live.happenings import (
     Watched,
     Wrote,
 )
-from onward.local_services import RedisServer
+from onward.local_services import RedisServer, temporal_server
 from onward.messages import CancelRequest
+from onward.payload_store import data_converter
 from onward.testing.messages_api import Step
 
 pytestmark = [pytest.mark.field("E04"), pytest.mark.timeout(120)]
@@ -97,7 +100,8 @@ async def test_short_replies_cost_redis_nothing(bench: Bench) -> None:
     """A reply that is whole at once is not published: no command more, and no key."""
 
     async def written() -> int:
-        found: Any = await bench.redis.info("commandstats")
+        redis: Any = bench.redis
+        found = await redis.info("commandstats")
         return int(found.get("cmdstat_xadd", {"calls": 0})["calls"])
 
     before = await written()
@@ -163,6 +167,28 @@ async def test_losing_redis_in_mid_answer_fails_nothing(
     assert seen.text("1") == "One two three four five. " * 8
     assert len(run.requests) == 1
     assert any("when it is whole" in each.text for each in seen.of(Trouble))
+
+
+@pytest.mark.crash
+async def test_losing_temporal_costs_only_time(
+    bench: Bench, redis_url: str, tmp_path: Path
+) -> None:
+    """It is killed and comes back: that is said, and all that happened is told once."""
+    async with temporal_server(None, ui=False) as server:
+        converter = data_converter(tmp_path)
+        client = await Client.connect(server.address, data_converter=converter)
+        own = replace(bench, temporal=client)
+        async with own.worker(app_of(act)):
+            run = await own.start(uses(("act", {"n": 1})), slowly())
+            async with watcher(run, redis_url) as seen:
+                await seen.until(lambda seen: seen.text("2"), "the second step")
+                await server.kill()
+                await seen.until(lambda seen: seen.of(Trouble), "that Temporal is away")
+                await server.start()
+                await seen.end()
+    assert story(seen) == ["Asked", "Replied", "CallEnded", "Asked", "Replied", "RunEnded"]
+    assert seen.text("2") == "One two three four five. " * 8
+    assert "Temporal did not answer" in seen.of(Trouble)[0].text
 
 
 async def test_without_redis_steps_are_told_when_they_are_whole(bench: Bench) -> None:

@@ -1,7 +1,7 @@
 """Somebody who watches a run in a test, and remembers what they were told."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -49,7 +49,7 @@ class Watcher:
         """The same as `--json` prints it."""
         return [document(each) for each in self.told]
 
-    async def until(self, seen: Any, what: str) -> None:
+    async def until(self, seen: Callable[["Watcher"], object], what: str) -> None:
         """Wait until `seen()` is true of what was told."""
         await wait_until(lambda: seen(self), 30, what=what)
 

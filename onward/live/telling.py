@@ -85,7 +85,7 @@ class Telling:
 
     def _rest(self, replied: Replied) -> Iterator[Happening]:
         """Tell what was not told yet; all of it where the pieces were of another reply."""
-        whole = {
+        whole: dict[tuple[int, What], str] = {
             (each.block, each.what): each.text
             for each in fragments_of(blocks_of(replied.reply.message))
         }
