@@ -167,9 +167,11 @@ async def test_branches_that_differ_are_both_counted(bench: Bench, cli: Cli) -> 
         run = await three_steps(bench)
         await rewrite(bench, run, "1", fp=OTHER_FP)
         result = await (await run.reset_to_first_task()).ended()
-    ran = await cli("spend", run.name, "--json")
+    ran = await cli("spend", run.name, "--json", "--by", "step")
     assert len(run.requests) > 3
     assert spent(ran).requests == len(run.requests)
+    assert [*by_step(ran)][:2] == ["1", "1.r1"]
+    assert sum(by_step(ran).values(), Spend()) == spent(ran)
     assert result.spend.requests < len(run.requests)
 
 

@@ -4,7 +4,7 @@ A reset run begins again from a copy of the history up to some point: what was a
 point cost money, and only the ledger knows of it. So does a run that was cut off in mid-step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -24,9 +24,15 @@ from onward.spending.steps import Steps, steps_of
 class Beyond:
     """What the ledger knows of requests beyond those in a run's history."""
 
-    spend: Spend = field(default_factory=Spend)
+    steps: Mapping[str, Spend] = field(default_factory=dict[str, Spend])
+    """What those cost, by step."""
     missing: str = ""
     """Why there may be more; empty: that is all."""
+
+    @property
+    def spend(self) -> Spend:
+        """What they cost together."""
+        return sum(self.steps.values(), Spend())
 
 
 async def was_reset(client: Client, run: Run) -> bool:
@@ -51,8 +57,8 @@ async def beyond(session: Session, run: Run) -> Beyond:
     # Records that were made anew after a loss lack what came before it.
     missing = "" if held.nonce == steps.nonce else "Redis has lost records of the run"
     under_way = steps.asking if run.open else ""
-    untold = (spend for step, spend in _untold(steps, held) if step != under_way)
-    return Beyond(sum(untold, Spend()), missing)
+    untold = {step: spend for step, spend in _untold(steps, held) if step != under_way}
+    return Beyond(untold, missing)
 
 
 def _untold(steps: Steps, held: Held) -> Iterator[tuple[str, Spend]]:

@@ -1,10 +1,11 @@
 """Tell what a run cost, or many: gather it, and print it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from onward import client as runs
+from onward.audit.positions import order
 from onward.client import Run, Spent
 from onward.console import Output, count
 from onward.errors import UsageError
@@ -24,6 +25,8 @@ class _Told:
     """What a run cost, and how sure that is."""
 
     spend: Spend
+    untold: Mapping[str, Spend] = field(default_factory=dict[str, Spend])
+    """By step: the part of which no history of the run's tells."""
     note: str = ""
     """What else is to be known of it."""
     at_least: str = ""
@@ -59,7 +62,7 @@ async def _spend_of(run_id: str, out: Output, *, by: By | None, offline: bool) -
     session = await open_session(out)
     run = await find_run(session, run_id)
     told = await _told(session, run, offline=offline)
-    rows = await _rows(session, run, told.spend, by)
+    rows = await _rows(session, run, told, by)
     if told.note:
         out.note(told.note)
     if told.at_least:
@@ -87,10 +90,10 @@ async def _told(session: Session, run: Run, *, offline: bool) -> _Told:
     if spent.complete and not reset:
         return _Told(spent.spend)
     more = await beyond(session, run)
-    whole = spent.spend + more.spend
+    whole = _Told(spent.spend + more.spend, more.steps)
     if reset and spent.complete and not more.missing:
-        return _Told(whole, note=_ALL_BRANCHES)
-    return _Told(whole, at_least=_and_ledger(more, reset=reset))
+        return replace(whole, note=_ALL_BRANCHES)
+    return replace(whole, at_least=_and_ledger(more, reset=reset))
 
 
 def _from_history(spent: Spent, *, reset: bool) -> str:
@@ -109,10 +112,12 @@ def _and_ledger(more: Beyond, *, reset: bool) -> str:
     return "the run was cut off: what its last step cost is counted as far as it was noted"
 
 
-async def _rows(session: Session, run: Run, spend: Spend, by: By | None) -> Mapping[str, Tally]:
-    if by == "step":
-        return (await steps_of(session.client, run)).spends
-    return spend.models
+async def _rows(session: Session, run: Run, told: _Told, by: By | None) -> Mapping[str, Tally]:
+    if by != "step":
+        return told.spend.models
+    known, untold = (await steps_of(session.client, run)).spends, told.untold
+    both = sorted({*known, *untold}, key=order)
+    return {step: known.get(step, Spend()) + untold.get(step, Spend()) for step in both}
 
 
 # ---- many runs

@@ -7,8 +7,8 @@ from onward.messages import Spend, Tally
 
 COLUMNS = ("requests", "input", "cache read", "cache written", "output", "cost")
 OTHER = "other"
-"""What belongs to no row: of steps that were given up, or counted by a release that did not tell
-models apart."""
+"""What belongs to no row: of steps that were given up in a workflow run that Temporal no longer
+keeps; or counted by a release of before 0.4, which did not tell models apart."""
 
 _HOUR = "for an hour"
 
