@@ -134,7 +134,7 @@ class StepRequests:
         if posture.then == "stop" or self._was_heeded(posture):
             return stop("claude", posture.message, self.spend)
         return self.exhausted(limit, posture.message) or again(
-            "claude", posture.message, self._delay_s(posture.delay_s)
+            "claude", posture.message, wait_s(len(self._attempts), posture.delay_s)
         )
 
     def exhausted(self, limit: int, last: str = "") -> Exception | None:
@@ -161,13 +161,6 @@ class StepRequests:
             return False
         short = posture.then == "lower" and request.max_tokens <= posture.max_tokens
         return short or (posture.then == "unstreamed" and not request.stream)
-
-    def _delay_s(self, named_s: float | None) -> float:
-        tries = len(self._attempts)
-        if named_s is None:
-            return _backoff_s(tries)
-        # A server that is away may name the same moment for ever.
-        return max(named_s, _backoff_s(tries - _BELIEVED))
 
     def _progress(self, hear: Hear, fold: MessageFold, event: Mapping[str, Any]) -> None:
         hear(event)
@@ -207,6 +200,14 @@ def _from_heartbeat() -> dict[str, Attempt]:
     details = activity.info().heartbeat_details
     last: dict[str, Any] = details[0] or {} if details else {}
     return {token: Attempt.model_validate(usage) for token, usage in last.items()}
+
+
+def wait_s(tries: int, named_s: float | None) -> float:
+    """Return the seconds to wait after so many tries; `named_s`: what the last answer says."""
+    if named_s is None:
+        return _backoff_s(tries)
+    # A server that is away may name the same moment for ever.
+    return max(named_s, _backoff_s(tries - _BELIEVED))
 
 
 def _backoff_s(tries: int) -> float:

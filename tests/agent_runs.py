@@ -81,6 +81,8 @@ class Bench:
     """Longer than a worker's own: nothing in this process is killed, and a busy machine that stalls
     for a moment must not look like a death.
     """
+    silence_s: float = claude.SILENCE_S
+    """Longest silence on the wire from Claude; tests of that set it low."""
     history_events: int = 1000
     """When runs continue as new; tests of that set it low."""
     queue: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:12]}")
@@ -103,7 +105,9 @@ class Bench:
         """Run a worker of `app` in this process."""
         # Closed at the end: one that is not makes a task in whatever loop the collector runs in,
         # a workflow's as well.
-        anthropic = claude.client(base_url=self.api.url, api_key="test")
+        anthropic = claude.client(
+            base_url=self.api.url, api_key="test", silence_s=self.silence_s
+        )
         services = Services(
             app=app,
             redis=self.redis,

@@ -1,0 +1,228 @@
+"""The fault table: what each way of going wrong leads to, wherever in a run it strikes.
+
+How long is waited is seen in two tests of its own; in the others every wait is a moment.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import pytest
+from agent_runs import MODEL, Bench, Run, app_of, says, uses
+from temporalio.worker import UnsandboxedWorkflowRunner
+
+from activities.requests import wait_s
+from onward import Agent, App, Limits, claude, tool
+from onward.claude_request import reply_request
+from onward.testing import wait_until
+from onward.testing.messages_api import ErrorDetail, Fault, Script, ScriptedAPI, Step
+
+POLICY = 4
+"""Requests that a step may send where the fault never ends."""
+
+Kind = Literal["refused", "lost", "elsewhere", "stops", "too_long"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fault, what it means, and how long is waited after it; None: the usual backoff."""
+
+    fault: Fault
+    kind: Kind
+    delay_s: float | None = None
+
+
+def said(status: int, kind: str, words: str, code: str = "", **more: object) -> Fault:
+    """A refusal in the API's own words."""
+    details = {"error_code": code} if code else None
+    error = ErrorDetail(type=kind, message=words, details=details)
+    return Fault.model_validate({"status": status, "error": error, **more})
+
+
+HOUR_S = 3600.0
+CREDIT = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing"
+CAP = said(429, "rate_limit_error", "Spent.", "enforced_spend_limit_reached")
+TABLE = {
+    "408": Row(Fault(status=408), "refused"),
+    "409": Row(Fault(status=409), "refused"),
+    "429": Row(Fault(status=429, retry_after=0), "refused", 0.0),
+    "429 unsaid": Row(Fault(status=429), "refused", 20.0),
+    "500": Row(Fault(status=500), "refused"),
+    "502 page": Row(Fault(status=502, html=True), "refused"),
+    "503 when": Row(Fault(status=503, headers={"retry-after-ms": "2"}), "refused", 0.002),
+    "529": Row(Fault(status=529, headers={"x-should-retry": "true"}), "refused"),
+    "400 retry": Row(Fault(status=400, headers={"x-should-retry": "true"}), "refused"),
+    "overload at once": Row(Fault(stream_error="overloaded_error", after_events=0), "refused"),
+    "402": Row(Fault(status=402), "refused", HOUR_S),
+    "credit": Row(said(400, "invalid_request_error", CREDIT), "refused", HOUR_S),
+    "cap": Row(CAP, "refused", HOUR_S),
+    "reset": Row(Fault(cut=True, after_events=0), "lost"),
+    "cut": Row(Fault(cut=True, after_events=4), "lost"),
+    "early end": Row(Fault(end_without_stop=True, after_events=4), "lost"),
+    "no stop": Row(Fault(end_without_stop=True), "lost"),
+    "broken JSON": Row(Fault(broken_json=True), "lost"),
+    "overload": Row(Fault(stream_error="overloaded_error"), "lost"),
+    "error inside": Row(Fault(stream_error="api_error"), "lost"),
+    "text": Row(Fault(text_plain=True), "elsewhere"),
+    "shape": Row(Fault(other_shape=True), "elsewhere"),
+    "page": Row(Fault(status=200, html=True), "elsewhere"),
+    "400": Row(Fault(status=400), "stops"),
+    "401": Row(Fault(status=401), "stops"),
+    "403": Row(Fault(status=403), "stops"),
+    "404": Row(Fault(status=404), "stops"),
+    "404 page": Row(Fault(status=404, html=True), "stops"),
+    "422": Row(Fault(status=422), "stops"),
+    "529 final": Row(Fault(status=529, headers={"x-should-retry": "false"}), "stops"),
+    "refused inside": Row(Fault(stream_error="permission_error"), "stops"),
+    "413": Row(Fault(status=413), "too_long"),
+    "long": Row(said(400, "invalid_request_error", "prompt is too long: 9 > 8"), "too_long"),
+}
+RUNS = (
+    *("429", "502 page", "529", "cap", "cut", "no stop", "broken JSON", "overload", "text"),
+    *("400", "404", "404 page", "529 final", "refused inside", "413"),
+)
+"""What is tried in whole runs: the other rows differ from these only by the answer's words."""
+TIMES = (1, 10, None)
+"""None: for ever."""
+PLAIN = UnsandboxedWorkflowRunner()
+"""As workers have it: what the sandbox and replays show, other tests see."""
+WHERE = ("first step", "middle", "after a tool")
+
+
+@tool
+async def act() -> str:
+    """Act."""
+    return "acted"
+
+
+def steps(where: str, faults: Sequence[Fault], *, forever: bool) -> list[Step]:
+    """A conversation of three steps, the faults in one of them."""
+    talk = [says("Hm.", stop_reason="pause_turn"), uses(("act", {})), says()]
+    place = WHERE.index(where)
+    struck = {"faults": faults, "faults_forever": forever}
+    talk[place] = talk[place].model_copy(update=struck)
+    return talk
+
+
+def most(row: Row, where: str) -> int:
+    """Requests that are sent for the step if the fault never ends."""
+    if row.kind == "elsewhere" and where == "first step":
+        return 3
+    return 1 if row.kind in {"stops", "too_long"} else POLICY
+
+
+def passes(row: Row, where: str, times: int | None) -> bool:
+    """Whether the run gets over the fault."""
+    return times is not None and (most(row, where) == POLICY or times < most(row, where))
+
+
+async def check(bench: Bench, row: Row, where: str, times: int | None) -> None:
+    """Run the conversation to its end, and count."""
+    talk = steps(where, [row.fault] * (times or 1), forever=times is None)
+    run = await bench.start(*talk, agent="patient" if times else "brief")
+    good = passes(row, where, times)
+    result = await (run.ended() if good or row.kind == "too_long" else run.failed())
+    place = WHERE.index(where)
+    asked = [entry.step for entry in run.requests]
+    if good:
+        assert (result.outcome, result.steps) == ("completed", 3)
+        assert (asked.count(place), len(asked)) == ((times or 0) + 1, (times or 0) + 3)
+    else:
+        assert result.outcome == ("context_exceeded" if row.kind == "too_long" else "failed")
+        assert (result.steps, asked.count(place)) == (place, most(row, where))
+        assert (len(asked), "\n" in result.detail) == (place + most(row, where), False)
+    assert result.spend.requests == len(asked)
+
+
+@pytest.mark.field("B04")
+@pytest.mark.parametrize("name", RUNS)
+async def test_requests_and_outcome(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """A fault that passes is waited out; one that stays ends the run after a known number."""
+    caplog.set_level(logging.ERROR)  # a traceback for each attempt takes longer than the attempt
+    monkeypatch.setattr("activities.requests._LONGEST_WAIT_S", 0.001)
+    monkeypatch.setattr("onward.claude_errors._FOR_A_PERSON_S", 0.001)
+    brief = Limits(max_requests_per_step=POLICY)
+    app = App(
+        Agent("patient", model=MODEL, tools=[act], context="stop"),
+        Agent("brief", model=MODEL, tools=[act], context="stop", limits=brief),
+    )
+    async with bench.worker(app, max_cached_workflows=50, workflow_runner=PLAIN):
+        cases = [(where, times) for where in WHERE for times in TIMES]
+        await asyncio.gather(*(check(bench, TABLE[name], *case) for case in cases))
+
+
+async def test_few_replies_may_be_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them may be billed in full, so a step loses a dozen, whatever the run allows."""
+    monkeypatch.setattr("activities.requests._LONGEST_WAIT_S", 0.001)
+    async with bench.worker(app_of()):
+        fault = Fault(cut=True, after_events=4)
+        run = await bench.start(says(faults=[fault], faults_forever=True))
+        result = await run.failed()
+    assert (len(run.requests), result.spend.lost_requests) == (12, 12)
+    assert "12 replies to step 1 were lost on their way" in result.detail
+
+
+@pytest.mark.field("B04")
+async def test_posture_and_delay() -> None:
+    """What is waited after each fault, what it may have cost, and that its failure says enough."""
+    scripts = {
+        name.replace(" ", "-"): Script(steps=[says(faults=[row.fault], faults_forever=True)])
+        for name, row in TABLE.items()
+    }
+    async with ScriptedAPI(scripts) as api:
+        for name, row in TABLE.items():
+            await asked_once(api, name, row)
+
+
+async def asked_once(api: ScriptedAPI, name: str, row: Row) -> None:
+    """Send one request that meets the fault of a row, and look at what is made of it."""
+    first = f'{{"role":"user","content":"[script:{name.replace(" ", "-")}]"}}'.encode()
+    request = reply_request(f'{{"model":"{MODEL}","max_tokens":9}}', [first])
+    async with claude.client(base_url=api.url, api_key="test") as client:
+        with pytest.raises(Exception) as caught:  # noqa: PT011  (`posture` says which ones)
+            await claude.ask(client, request, lambda *_: None, lambda _: None)
+    posture = claude.posture(caught.value)
+    assert posture is not None, name
+    then = {"stops": "stop", "too_long": "context_exceeded"}.get(row.kind, "retry")
+    assert (posture.then, posture.sent) == (then, True), name
+    assert posture.refused == (row.kind != "lost" and name != "refused inside"), name
+    assert wait_s(3, posture.delay_s) == (2.0 if row.delay_s is None else row.delay_s), name
+    assert "\n" not in posture.message
+    assert row.fault.status in (None, 200) or str(row.fault.status) in posture.message
+    assert row.fault.html or not row.fault.status or "(request req_01" in posture.message
+
+
+def test_an_outage_of_an_hour_is_waited_out() -> None:
+    """The wait doubles up to a minute; a server that names ever the same moment is not rushed."""
+    assert [wait_s(tries, None) for tries in range(1, 10)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    assert [wait_s(tries, 1.0) for tries in (1, 10, 11, 13)] == [1.0, 1.0, 1.0, 2.0]
+    for named_s in (None, 0.0):
+        policy = Limits().max_requests_per_step
+        assert sum(wait_s(tries, named_s) for tries in range(1, policy)) > HOUR_S
+
+
+async def test_temporal_waits_as_long_as_the_answer_says(bench: Bench) -> None:
+    """The delay is Temporal's, so it is in the UI, holds no worker and outlives all of them."""
+    faults = {0.5: Fault(status=529), 7.0: Fault(status=503, retry_after=7), HOUR_S: CAP}
+    async with bench.worker(app_of()):
+        for wanted_s, fault in faults.items():
+            run = await bench.start(says(faults=[fault]))
+            waits = partial(waiting_s, run)
+            assert await wait_until(waits, 20, what="a wait") == pytest.approx(wanted_s, abs=0.01)
+            shown = await run.failing_activity()
+            assert (str(fault.status) in shown, "a person must" in shown.lower()) == (
+                *(True, wanted_s == HOUR_S),
+            )
+            await run.handle.terminate("seen")
+
+
+async def waiting_s(run: Run) -> float:
+    """Seconds from the last attempt of the request to the next; 0 if none has failed."""
+    pending: Any = (await run.handle.describe()).raw_description.pending_activities
+    found = [each.current_retry_interval.ToTimedelta() for each in pending if each.attempt > 1]
+    return float(found[0].total_seconds()) if found else 0.0
