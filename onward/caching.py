@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from onward import json_text
 from onward.messages import CachePolicy
 
 Lifetime = Literal["5m", "1h"]
@@ -101,7 +102,7 @@ def mark_messages(messages: Sequence[bytes], marks: MessageMarks) -> Sequence[by
     """Mark messages, JSON texts: nothing else of them changes, to the byte."""
     if marks.lifetime is None:
         return messages
-    marked, mark = [*messages], f',"cache_control":{json.dumps(_mark(marks.lifetime))}'
+    marked, mark = [*messages], f',"cache_control":{json_text.dumps(_mark(marks.lifetime))}'
     if marks.this_request:
         _mark_end(marked, messages, len(messages), mark)
     if marks.last_request:

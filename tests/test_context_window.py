@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, Run, app_of, request_body, says, uses
 from crash_runs import CrashBench
 from full_windows import FULL, Noted, begins, kinds, note, started
 
@@ -72,7 +72,7 @@ def pictures(size: int) -> Tool[[], Any]:
 
 def messages(run: Run, request: int) -> list[Any]:
     """Messages of a request."""
-    found: list[Any] = json.loads(run.requests[request].body)["messages"]
+    found: list[Any] = request_body(run.requests[request])["messages"]
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, Run, app_of, request_body, says, uses
 from people import waiting
 from redis.asyncio import Redis
 
@@ -137,7 +137,7 @@ async def test_json_is_what_was_sent_and_can_be_sent_again(bench: Bench, cli: Cl
     for typed in (("--format", "json"), ("--json",)):
         printed = await cli("transcript", run.name, *typed)
         assert printed.out.isascii()
-        last = json.loads(run.requests[-1].body)
+        last = request_body(run.requests[-1])
         assert printed.json["messages"][:-1] == last["messages"]
         assert printed.json["messages"][-1]["content"][-1]["text"] == "All done."
         for name in ("system", "tools", "model", "max_tokens"):
@@ -166,7 +166,7 @@ async def test_an_open_run_is_told_as_far_as_it_is(bench: Bench, cli: Cli) -> No
         assert "the run goes on: this is up to step 2" in shown.err
         assert shown.out.rstrip().endswith("(no result was sent to Claude)")
         printed = await cli("transcript", run.name, "--json")
-        assert printed.json["messages"] == json.loads(run.requests[-1].body)["messages"]
+        assert printed.json["messages"] == request_body(run.requests[-1])["messages"]
         assert "left out is Claude's reply of step 2" in printed.err
         await run.handle.signal("cancel")
         await run.ended()
