@@ -116,8 +116,7 @@ def sent(messages: Sequence[bytes], lifetime: Lifetime | None = "5m", **fields: 
 
 def marks(body: Body) -> list[str]:
     """Where a request is marked, and for how long."""
-    given = body.get("system")
-    system: list[Body] = given if isinstance(given, list) else []
+    system: list[Body] = [] if isinstance(body.get("system", ""), str) else body["system"]
     places = [
         *((f"tools.{n}", each) for n, each in enumerate(body.get("tools", ()))),
         *((f"system.{n}", each) for n, each in enumerate(system)),
@@ -219,25 +218,23 @@ def test_an_agent_whose_tool_asks_a_person_is_cached_for_an_hour() -> None:
 
         return Agent("a", model="claude-sonnet-5-5", tools=[act], **options).cached
 
-    assert (cached("never"), cached("always"), cached(lambda _: True)) == ("auto", "1h", "1h")
+    assert (cached("never"), cached("always"), cached(bool)) == ("auto", "1h", "1h")
     assert (cached("always", cache="5m"), cached("always", cache="off")) == ("5m", "off")
 
 
 # ---- whatever the conversation and the author's own marks
 
 LIFETIMES = st.sampled_from([None, {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}])
-BLOCKS = st.sampled_from(
-    [
-        {"type": "text", "text": "Words."},
-        {"type": "text", "text": "1.50 \\u00e9 ]}, {"},
-        {"type": "thinking", "thinking": "", "signature": "s"},
-        {"type": "redacted_thinking", "data": "eA=="},
-        {"type": "tool_use", "id": "t", "name": "look", "input": {"b": 1, "a": [{}]}},
-        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
-        {"type": "hologram", "data": {"text": "unknown"}},
-    ]
-)
-CONTENTS = st.lists(BLOCKS, min_size=1, max_size=4)
+BLOCKS: list[Body] = [
+    {"type": "text", "text": "Words."},
+    {"type": "text", "text": "1.50 \\u00e9 ]}, {"},
+    {"type": "thinking", "thinking": "", "signature": "s"},
+    {"type": "redacted_thinking", "data": "eA=="},
+    {"type": "tool_use", "id": "t", "name": "look", "input": {"b": 1, "a": [{}]}},
+    {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+    {"type": "hologram", "data": {"text": "unknown"}},
+]
+CONTENTS = st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4)
 
 
 @st.composite
