@@ -284,6 +284,8 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
         out.result(begun.run.id)
     if link := session.ui_link(begun.run):
         out.note(f"see it at {link}")
+    if not quiet:
+        out.note(f"follow it with `watch {shlex.quote(begun.run.id)}`")
     if begun.opening is not None:
         out.note(limits_line(begun.opening.limits))
         if copied := begun.opening.copied_steps:

@@ -27,6 +27,7 @@ from onward.wording import Troubles
 _STEP_BY_STEP = "what Claude writes is shown when it is whole"
 _LOOK_EVERY_S = 1.0
 _AGAIN_S = 0.5
+_GOODBYE_S = 1.0
 _WAIT_MS = 1000
 """For the live stream's next entry: well below the time after which the client gives Redis up."""
 
@@ -61,17 +62,20 @@ class Following:
         """Follow all sources beside each other until history has told the end."""
         await self._begin()
         histories = asyncio.create_task(self._histories())
-        beside = asyncio.gather(self._live(), self._looks())  # both end by an error alone
+        sources: list[asyncio.Task[Any]] = [histories]
+        if self._run.open:
+            sources += map(asyncio.create_task, (self._live(), self._looks()))
         try:
-            sources: list[asyncio.Future[Any]] = [histories, beside]
-            await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
-            if beside.done():
-                beside.result()
-            return await histories
+            done, _ = await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
+            for source in done:
+                source.result()  # those beside the histories end by an error alone
+            return histories.result()
         finally:
-            histories.cancel()
-            beside.cancel()
-            await asyncio.gather(histories, beside, return_exceptions=True)
+            for source in sources:
+                source.cancel()
+            # The Redis client may lose a cancel, in Python 3.11's `wait_for`; whoever runs us
+            # cancels once more.
+            await asyncio.wait(sources, timeout=_GOODBYE_S)
 
     # ---- what lasts
 
@@ -95,7 +99,7 @@ class Following:
 
     def _turn_to(self, run: Run) -> None:
         self._run, self._heard = run, HistoryEvent()
-        self._story.of(run.run_id)
+        self._story.turn_to(run.run_id)
 
     async def _new(self, *, wait: bool) -> AsyncIterator[Happening]:
         """Yield what the workflow run's history tells beyond what was heard.

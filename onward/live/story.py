@@ -47,7 +47,7 @@ from onward.messages import (
 from onward.names import CALL_CLAUDE, FORK, RESERVED_ACTIVITIES, RESOLVE
 from onward.retelling.pieces import content_text
 from onward.transcript import is_summary
-from onward.wording import says_unknown
+from onward.wording import in_words, says_unknown
 
 Model = TypeVar("Model", bound=Wire)
 Take = Callable[[int, Any], Awaitable[Iterable[Happening]]]
@@ -86,11 +86,10 @@ class Story:
             "workflow_execution_cancel_requested_event_attributes": self._stopped,
         }
 
-    def of(self, run_id: str) -> "Story":
-        """Begin with another workflow run of the chain; returns itself."""
+    def turn_to(self, run_id: str) -> None:
+        """Begin with another workflow run of the chain."""
         self._run_id = run_id
         self._scheduled.clear()  # each workflow run numbers its events anew
-        return self
 
     async def hear(self, event: HistoryEvent) -> list[Happening]:
         """Take the next event, and say what happened."""
@@ -106,6 +105,7 @@ class Story:
     # ---- the beginning
 
     async def _begun(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        self.steps, self.total = 0, Spend()
         with suppress(ValidationError, IndexError):  # what no run could begin with
             request = await self._read(attributes.input, RunRequest)
             self._prompt = request.prompt
@@ -183,7 +183,7 @@ class Story:
 
     def _result(self, call: str, result: CallResult) -> Happening:
         self._ended.add(call)
-        text = result.why or content_text(json_text.loads(result.content))
+        text = in_words(result.why) or content_text(json_text.loads(result.content))
         return CallEnded(call, self._tools.get(call, ""), result.status, text, result.took_s)
 
     async def _broke(self, _number: int, attributes: Any) -> Iterable[Happening]:
