@@ -9,34 +9,37 @@
 --   learn   low [limit_<kind> remaining_<kind>]         of a response's headers
 --   slow    seconds guessed:0|1                         after a 429; a guess grows with each
 --
--- Virtual scheduling (GCRA). For each kind the hash holds when what was given out is used up at the
--- limit's pace. A request is given the earliest time at which all kinds have room, is charged at
--- once, and so whoever comes later is given a later time: first come, first served.
+-- Virtual scheduling (GCRA). For each kind the hash holds when all that was given out is used up, at
+-- the limit's pace. A request is given the earliest time at which all kinds have room and is charged
+-- at once, so whoever comes later is given a later time: first come, first served.
 --
 -- Times are ms of a clock that stands still while all wait for the API after a 429: what was given
 -- out before keeps its order and its distances. Fields of the hash, all numbers:
---   full_<kind>   when all that was given out is used up, at the limit's pace
---   sent_<kind>   the same of what was sent, without those who wait
---   spare_<kind>  ms for which nothing of it was given out, up to a limit
 --   limit_<kind>  what the API said, a minute
---   paused        the server's time until which nobody goes;   behind   ms that the clock is behind
---   waiting       reservations whose time has not come; one that nobody came back for still counts
+--   full_<kind>   when all that was given out is used up;   last_<kind>  at least, by the newest alone
+--   sent_<kind>   when what was sent is used up, without those who wait
+--   spare_<kind>  ms that were not given out, or not used, up to a limit
+--   asked_<kind>, counted_<kind>   of the last requests: what was estimated (of output, how many
+--                 there were) and what was counted
+--   paused        the server's time until which nobody goes;   behind  ms that the clock is behind
+--   waiting       reservations whose time has not come; also those that nobody comes back for
 --   refusals      429s in a row that did not say how long to wait
---   output_mean   output tokens of a request, a running mean over the last `outputs`
--- A reservation is JSON: `pool`, `at` its time, `used` whether its request was sent, and of each
--- kind `charged`, `full` with it, `pace` in tokens a ms; `why` it waits and for what `limit`.
+-- A reservation is JSON: its `pool`; its time `at`; `used` once its request was sent; `why` it waits,
+-- and for what `limit`; and by kind `asked`, `charged`, `pace` in tokens a ms, `full` and `last`.
 
 local KINDS = { 'requests', 'input', 'output' }
 local MINUTE = 60000
 -- Of the limit: what is given out all the time, and what may be given out at once. Together they are
--- the whole limit, so that no minute, wherever it begins, holds more (but the last request's tokens).
+-- the whole limit, so no minute is given more of it, but for the last request's tokens.
 local PACE, DEPTH = 0.97, 0.03
--- The API saves up a minute's capacity for those who come late; later ones queue again.
-local LATE = MINUTE
+-- The API saves up a minute's worth, from which all of this is taken in the worst case: what comes
+-- late, what was spare, and DEPTH. Who comes later still queues again.
+local LATE, SPARE = 2 / 3 * MINUTE, 1 / 4 * MINUTE
 local LONGEST_REQUEST, KEPT = 3600000, 86400000
 local LONGEST_HINT, LONGEST_GUESS = 600000, 120000
-local SPARE = 0.1 * MINUTE
-local MEAN_OVER, FIRST_OUTPUT = 50, 300
+-- Of what was learned from one request, the part that is left after the next.
+local MEMORY = 0.98
+local UNTIL_LEARNED = { requests = 1, input = 1, output = 300 }
 
 local op, given = ARGV[1], {}
 for i = 2, #ARGV, 2 do given[ARGV[i]] = tonumber(ARGV[i + 1]) end
@@ -51,9 +54,10 @@ if op == 'take' or op == 'settle' or op == 'drop' then
 end
 local pool = held and held.pool or KEYS[#KEYS]
 
-local state = { paused = 0, behind = 0, waiting = 0, refusals = 0, outputs = 0 }
+local state = { paused = 0, behind = 0, waiting = 0, refusals = 0 }
 for _, kind in ipairs(KINDS) do
-  state['full_' .. kind], state['sent_' .. kind], state['spare_' .. kind] = 0, 0, SPARE
+  state['full_' .. kind], state['sent_' .. kind] = 0, 0
+  state['last_' .. kind], state['spare_' .. kind] = 0, SPARE
 end
 local fields = redis.call('HGETALL', pool)
 for i = 1, #fields, 2 do state[fields[i]] = tonumber(fields[i + 1]) end
@@ -86,28 +90,42 @@ local function limit(kind)
   return least < math.huge and least or nil
 end
 
-local function wanted(kind)
-  if kind == 'requests' then return 1 end
-  return kind == 'input' and given.input or state.output_mean or FIRST_OUTPUT
+-- What a request counts for each unit of `asked`: learned, since estimates err in one direction.
+local function estimate(kind, asked)
+  local sum = state['asked_' .. kind]
+  return asked * (sum and state['counted_' .. kind] / sum or UNTIL_LEARNED[kind])
+end
+
+local function learn_from(kind, counted)
+  local asked = state['asked_' .. kind] or 0
+  put('counted_' .. kind, (state['counted_' .. kind] or 0) * MEMORY + counted)
+  put('asked_' .. kind, asked * MEMORY + held.asked[kind])
+end
+
+local function price(kind, most)
+  local pace, charged = PACE * most / MINUTE, math.min(estimate(kind, held.asked[kind]), most)
+  held.pace[kind], held.charged[kind] = pace, charged
+  return state['full_' .. kind] - math.max(DEPTH * most - charged, 0) / pace
+end
+
+local function charge(kind)
+  local took = held.charged[kind] / held.pace[kind]
+  local idle = math.max(held.at - state['full_' .. kind], 0)
+  put('spare_' .. kind, math.min(state['spare_' .. kind] + idle, SPARE))
+  held.full[kind], held.last[kind] = state['full_' .. kind] + idle + took, held.at + took
+  put('full_' .. kind, held.full[kind])
+  put('last_' .. kind, held.last[kind])
 end
 
 local function reserve()
-  held = { pool = pool, at = clock(), used = false, charged = {}, full = {}, pace = {} }
+  held = { pool = pool, at = clock(), charged = {}, pace = {}, full = {}, last = {} }
+  held.asked = { requests = 1, input = math.max(given.input, 1), output = 1 }
   for _, kind in ipairs(KINDS) do
     local most = limit(kind)
-    if most then
-      local pace, charged = PACE * most / MINUTE, math.min(wanted(kind), most)
-      local ready = state['full_' .. kind] - math.max(DEPTH * most - charged, 0) / pace
-      held.pace[kind], held.charged[kind] = pace, charged
-      if ready > held.at then held.at, held.why, held.limit = ready, kind, most end
-    end
+    local ready = most and price(kind, most) or 0
+    if ready > held.at then held.at, held.why, held.limit = ready, kind, most end
   end
-  for kind, pace in pairs(held.pace) do
-    local idle = math.max(held.at - state['full_' .. kind], 0)
-    put('spare_' .. kind, math.min(state['spare_' .. kind] + idle, SPARE))
-    held.full[kind] = state['full_' .. kind] + idle + held.charged[kind] / pace
-    put('full_' .. kind, held.full[kind])
-  end
+  for kind in pairs(held.pace) do charge(kind) end
 end
 
 local function wait()
@@ -128,20 +146,32 @@ local function send()
   end
 end
 
--- Where a kind is not what others wait for, it has spare time. Without that, a request that counts
--- more than was estimated would delay the others, and one that counts less would speed up nobody.
-local function add(kind, ms)
-  local spared = math.max(math.min(ms, state['spare_' .. kind]), 0)
+-- An error of an estimate must cost no capacity: what one request counts less is spare for the next
+-- that counts more.
+local function delay(kind, ms)
+  local spared = math.min(ms, state['spare_' .. kind])
   put('spare_' .. kind, state['spare_' .. kind] - spared)
   put('full_' .. kind, state['full_' .. kind] + ms - spared)
+  return ms - spared
+end
+
+local function hasten(kind, ms)
+  -- What was given out after it keeps its time, so no more than the rest can be given out again.
+  if held.last[kind] > state['last_' .. kind] - 1 then
+    put('last_' .. kind, state['last_' .. kind] - ms)
+  end
+  local sooner = math.min(math.max(state['full_' .. kind] - state['last_' .. kind], 0), ms)
+  put('full_' .. kind, state['full_' .. kind] - sooner)
+  put('spare_' .. kind, math.min(state['spare_' .. kind] + ms - sooner, SPARE))
+  return -ms
 end
 
 local function correct(real)
   for kind, pace in pairs(held.pace) do
     -- One request, however large, never keeps the others waiting for more than a minute.
     local more_ms = (math.min(real[kind], pace * MINUTE / PACE) - held.charged[kind]) / pace
-    add(kind, more_ms)
-    if held.used then put('sent_' .. kind, state['sent_' .. kind] + more_ms) end
+    local by_ms = more_ms > 0 and delay(kind, more_ms) or hasten(kind, -more_ms)
+    if held.used then put('sent_' .. kind, state['sent_' .. kind] + by_ms) end
   end
 end
 
@@ -172,9 +202,8 @@ function ops.settle()
   correct(given)
   forget()
   if given.output > 0 then
-    put('outputs', math.min(state.outputs + 1, MEAN_OVER))
-    local mean = state.output_mean or 0
-    put('output_mean', mean + (given.output - mean) / state.outputs)
+    learn_from('input', given.input)
+    learn_from('output', given.output)
     put('refusals', 0)
   end
   return { 'settled' }
@@ -187,7 +216,10 @@ function ops.drop()
   forget()
   if state.waiting == 0 then
     -- Where many queued for one kind, the others were reserved for as late a time: that is over.
-    for _, kind in ipairs(KINDS) do put('full_' .. kind, state['sent_' .. kind]) end
+    for _, kind in ipairs(KINDS) do
+      put('full_' .. kind, state['sent_' .. kind])
+      put('last_' .. kind, 0)
+    end
   end
   return { 'dropped' }
 end
@@ -215,10 +247,11 @@ end
 function ops.slow()
   local ms = math.min(given.seconds * 1000, LONGEST_HINT)
   if given.guessed == 1 then
-    local in_a_row = now - state.paused < MINUTE and state.refusals or 0
     -- One moment's many refusals are not many in a row.
-    if state.paused <= now then put('refusals', in_a_row + 1) end
-    ms = math.min(ms * 2 ^ in_a_row, LONGEST_GUESS)
+    if state.paused <= now then
+      put('refusals', (now - state.paused < MINUTE and state.refusals or 0) + 1)
+    end
+    ms = math.min(ms * 2 ^ (state.refusals - 1), LONGEST_GUESS)
   end
   pause(ms)
   return { 'slowed' }
