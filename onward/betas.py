@@ -11,7 +11,8 @@ from onward.models import undated
 
 SUMMARY = "compact-2026-09-04"
 """A summary on demand, and a conversation that begins with one."""
-_AT_THRESHOLD = "compact-2026-01-12"
+AT_THRESHOLD = "compact-2026-01-12"
+"""A summary that the API makes by itself, and a conversation that goes on with one."""
 _EDITING = "context-management-2025-06-27"
 _MCP = "mcp-client-2026-09-15"
 _TOOLS = {"advisor_": "advisor-tool-2026-03-01", "mcp_toolset": _MCP}
@@ -48,4 +49,4 @@ def _editing(managed: Mapping[str, Any]) -> Iterator[str]:
     if edits:
         yield _EDITING
     if any(edit.startswith("compact_") for edit in edits):
-        yield _AT_THRESHOLD
+        yield AT_THRESHOLD

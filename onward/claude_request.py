@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from onward import json_text
-from onward.betas import SUMMARY, betas_of
+from onward.betas import AT_THRESHOLD, SUMMARY, betas_of
 from onward.caching import Lifetime, MessageMarks, mark_head, mark_messages
 from onward.messages import Outcome
-from onward.transcript import begin_with_summary
+from onward.transcript import begin_with_summary, hold_summary
 
 _SUMMARY_TOKENS = 8192
 """Room for a summary and the thinking before it, where a reply has less."""
@@ -126,12 +126,14 @@ def _head(body: dict[str, Any], lifetime: Lifetime | None) -> _Head:
 
 
 def _request(head: _Head, messages: Sequence[bytes], betas: Iterable[str]) -> Request:
-    begun = (SUMMARY,) if begin_with_summary(messages) else ()
+    summed_up = (AT_THRESHOLD,) if hold_summary(messages) else ()
+    if begin_with_summary(messages):
+        summed_up = (SUMMARY,)
     return Request(
         body=_joined(head.text, mark_messages(messages, head.marks)),
         model=head.model,
         max_tokens=head.max_tokens,
-        betas=tuple(dict.fromkeys((*betas, *head.betas, *begun))),
+        betas=tuple(dict.fromkeys((*betas, *head.betas, *summed_up))),
         messages_at=len(head.text),
     )
 

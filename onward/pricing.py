@@ -18,8 +18,14 @@ _FAMILY = re.compile(
     r"(?:anthropic/)?(?P<family>claude-(?:[a-z]+-\d(?:-\d)?|\d(?:-\d)?-[a-z]+))(?:[-@]\d{8}|-latest)?"
 )
 """A model's id with or without a date; before Claude 4 the number came first."""
-_PRICED_AS = {"claude-mythos-5": "claude-fable-5", "claude-mythos-5-1": "claude-fable-5-1"}
-"""The same models and prices under a second name, which the table lacks."""
+_PRICED_AS = {
+    "claude-mythos-5": "claude-fable-5",
+    "claude-mythos-5-1": "claude-fable-5-1",
+    # Its own entry raises the price above 200,000 tokens, the size of its window. More are counted
+    # only where a server's tool read several times for one reply, and no prompt was so long.
+    "claude-sonnet-4-5": "claude-sonnet-4",
+}
+"""The name under which the table has a model's prices, where it is not the model's own."""
 _FAST: PriceContext = {"speed": "fast"}
 _US_SURCHARGE = Decimal("1.1")
 _US_SINCE = (4, 6)

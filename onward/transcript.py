@@ -33,6 +33,7 @@ _GO_ON = (
 )
 _SUMMARY = re.compile(r"\d+\.c\d+")
 _ASSISTANT = b'{"role":"assistant",'
+_COMPACTION = b'"type":"compaction"'
 
 
 class Turn(Wire):
@@ -151,6 +152,11 @@ def is_summary(step: str) -> bool:
 def begin_with_summary(messages: Sequence[bytes]) -> bool:
     """Say whether messages begin with a summary: nothing else of Claude's can stand first."""
     return bool(messages) and messages[0].startswith(_ASSISTANT)
+
+
+def hold_summary(messages: Sequence[bytes]) -> bool:
+    """Say whether a message of Claude's holds a summary: also one that the API made by itself."""
+    return any(m.startswith(_ASSISTANT) and _COMPACTION in m for m in messages)
 
 
 def parted(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
