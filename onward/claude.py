@@ -20,6 +20,7 @@ from anthropic import (
 from onward import json_text
 from onward.claude_errors import STATUS_OF, Posture, Refusal, posture_of
 from onward.claude_request import Request
+from onward.errors import UsageError
 from onward.stream import MessageFold, StreamBroken, Unanswerable, UnknownDelta
 
 SILENCE_S = 300.0
@@ -50,9 +51,19 @@ class Refused(Exception):
 
 
 def client(*, silence_s: float = SILENCE_S, **options: Any) -> AsyncAnthropic:
-    """Make the client of a worker. Key and base URL from the environment, as the SDK reads them."""
+    """Make the client of a worker. Key and base URL from the environment, as the SDK reads them.
+
+    Raises `UsageError` where the base URL is none.
+    """
     timeout = httpx2.Timeout(silence_s, connect=_CONNECT_S)
-    return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
+    try:
+        made = AsyncAnthropic(max_retries=0, timeout=timeout, **options)
+    except httpx2.InvalidURL as error:
+        raise UsageError(f"ANTHROPIC_BASE_URL is no URL: {error}") from error
+    if made.base_url.scheme not in {"http", "https"} or not made.base_url.host:
+        found = f"{made.base_url.scheme}://{made.base_url.netloc.decode()}"
+        raise UsageError(f"ANTHROPIC_BASE_URL begins with {found!r}; expected {_OFFICIAL!r} or so")
+    return made
 
 
 async def ask(
@@ -214,10 +225,8 @@ def _unwritable(error: BaseException) -> Posture | None:
     match cause:
         case TypeError() if "authentication" in str(cause):
             text = "no key for Claude's API: set ANTHROPIC_API_KEY"
-        case UnicodeEncodeError() | httpx2.LocalProtocolError():
+        case httpx2.LocalProtocolError():
             text = "the key is none that a header can carry: check ANTHROPIC_API_KEY"
-        case httpx2.UnsupportedProtocol():
-            text = "ANTHROPIC_BASE_URL must begin with https:// or http://"
         case _:
             return None
     return Posture("retry", text, sent=False, misconfigured=True)
