@@ -162,7 +162,7 @@ def refuse_extra_body(where: str, given: object) -> None:
     for name in extra:
         if name in _NOT_EXTRA:
             raise AppError(f"{where} has {name!r} in its extra_body: {_NOT_EXTRA[name]}")
-    output = extra.get("output_config") or {}
+    output: object = extra.get("output_config", {})
     if not isinstance(output, Mapping) or "effort" in output:
         raise AppError(
             f"{where} has output_config {output!r} in its extra_body; use a dict, and the agent's"

@@ -38,7 +38,8 @@ def betas_of(body: Mapping[str, Any]) -> Iterator[str]:
         value = body.get(outer)
         if value and (not inner or value.get(inner)):
             yield beta
-    if (body.get("thinking") or {}).get("display") == "updates":
+    thinking: Mapping[str, Any] = body.get("thinking") or {}
+    if thinking.get("display") == "updates":
         yield "thinking-display-updates-2026-08-18"
     if body.get("speed") and undated(str(body["model"])) in _FAST_IN_PREVIEW:
         yield _FAST

@@ -52,27 +52,30 @@ def _problems(body: Mapping[str, Any], model: str, known: Capacity) -> Iterator[
         yield f"has speed 'fast', which {model!r} does not have; leave it out"
     if "inference_geo" in body and not known.inference_geo:
         yield f"has inference_geo in its extra_body, which {model!r} refuses; leave it out"
-    choice: Mapping[str, Any] = body.get("tool_choice") or {}
-    if choice.get("type") in {"any", "tool"} and not known.forced_tools:
+    if _inner(body, "tool_choice", "type") in {"any", "tool"} and not known.forced_tools:
         yield f"forces calls by its tool_choice, which {model!r} refuses; use 'auto'"
     if "compact_" in json.dumps(body.get("context_management")) and not known.sums_up:
         yield f"lets the API compact by its context_management, which {model!r} cannot"
 
 
 def _thinking(body: Mapping[str, Any], model: str, known: Capacity) -> Iterator[str]:
-    kind = (body.get("thinking") or {}).get("type")
+    kind = _inner(body, "thinking", "type")
     if kind and kind not in known.thinking:
         yield f"has thinking {kind!r}; {model!r} takes {' or '.join(map(repr, known.thinking))}"
 
 
 def _effort(body: Mapping[str, Any], model: str, known: Capacity) -> Iterator[str]:
-    effort = (body.get("output_config") or {}).get("effort")
+    effort, kind = _inner(body, "output_config", "effort"), _inner(body, "thinking", "type")
     if effort and effort not in known.efforts:
         takes = f"takes {', '.join(map(repr, known.efforts))}" if known.efforts else "takes none"
         yield f"has effort {effort!r}; {model!r} {takes}"
-    kind = (body.get("thinking") or {}).get("type")
     if effort in _HIGHEST and kind in _NOT_THINKING and known.thinks_above_high:
         yield (
             f"has effort {effort!r} with thinking {kind!r}; {model!r} must think above 'high':"
             " use one or the other"
         )
+
+
+def _inner(body: Mapping[str, Any], outer: str, inner: str) -> Any:
+    fields: Mapping[str, Any] = body.get(outer) or {}
+    return fields.get(inner)

@@ -58,7 +58,7 @@ class ModelsAPI:
         path = f"/v1/models/{quote(model, safe='')}"
         options: Any = {"timeout": _LONGEST_S}
         answer: object = await self._anthropic.get(path, cast_to=object, options=options)
-        told = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+        told = _inner({"answer": answer}, "answer")
         return told if told.get("type") == "model" else {}
 
 

@@ -19,7 +19,7 @@ from onward.errors import AppError
 from onward.messages import RunResult, RunStatus
 from onward.model_fit import retirement
 from onward.models_api import ModelsAPI
-from onward.testing.messages_api import Fault, ScriptedAPI, Step
+from onward.testing.messages_api import ErrorDetail, Fault, ScriptedAPI, Step
 
 SEARCH = {"type": "web_search_20260318", "name": "web_search", "max_uses": 5}
 MCP = {"type": "mcp_toolset", "mcp_server_name": "issues"}
@@ -37,49 +37,50 @@ def look(where: str) -> str:
     return where
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"effort": "huge"}, "effort 'huge'; use one of None, 'low', 'medium'"),
-        ({"thinking": "enabled"}, "thinking 'enabled'; use one of 'adaptive', 'disabled'"),
-        ({"thinking": {"budget_tokens": 2000}}, "thinking of type None; use one of"),
-        ({"thinking": {"type": "enabled"}}, "budget_tokens None; use 1024 or more"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 16_000}}, "leaves nothing of its"),
-        ({"thinking": 5}, "thinking 5; use a dict"),
-        ({"cache": "2h"}, "cache '2h'; use one of 'auto', '5m', '1h', 'off'"),
-        ({"at_limit": "ask"}, "at_limit 'ask'; use one of 'stop', 'wait'"),
-        ({"service_tier": "priority"}, "service_tier 'priority'; use one of"),
-        ({"speed": "faster"}, "speed 'faster'; use one of None, 'standard', 'fast'"),
-        ({"metadata": "me"}, "metadata 'me'; use a dict"),
-        ({"metadata": {"user_id": object()}}, "metadata that is not plain JSON"),
-        ({"betas": "context-1m-2025-08-07"}, "use a list of names"),
-        ({"betas": ["one, two"]}, "the beta 'one, two'; use the name as"),
-        ({"betas": [""]}, "the beta ''"),
-        ({"server_tools": SEARCH}, "use a list of dicts"),
-        ({"server_tools": ["web_search"]}, "server_tools 'web_search'; use a dict"),
-        (
-            {"server_tools": [{"name": "mine", "input_schema": {}}]},
-            "decorate a function with @tool",
-        ),
-        ({"server_tools": [{"type": "bash_20250124", "name": "bash"}]}, "leaves to the client"),
-        ({"server_tools": [SEARCH, SEARCH]}, "two tools named 'web_search'"),
-        ({"server_tools": [SEARCH | {"name": "look"}], "tools": [look]}, "two tools named 'look'"),
-        ({"server_tools": [SEARCH | {"cache_control": {}}]}, "give the agent cache="),
-        ({"context_management": COMPACTS}, "use context='stop' with it"),
-        ({"extra_body": "text"}, "extra_body 'text'; use a dict"),
-        ({"extra_body": {"stop_sequences": (1,)}}, "use lists and string keys"),
-        ({"extra_body": {"thinking": {}}}, "'thinking' in its extra_body: give it as the agent's"),
-        ({"extra_body": {"temperature": 1.0}}, "'temperature' in its extra_body: the API refuses"),
-        ({"extra_body": {"thread": {}}}, "Onward keeps the conversation"),
-        ({"extra_body": {"output_config": {"effort": "low"}}}, "argument for its effort"),
-        ({"limits": Limits(max_wall_time=1e12)}, "max_wall_time 1,000,000,000,000.0 in its limits"),
-        ({"limits": Limits(max_steps=10**9)}, "max_steps 1,000,000,000 in its limits"),
-    ],
-)
+MEANINGLESS: list[tuple[dict[str, Any], str]] = [
+    ({"effort": "huge"}, "effort 'huge'; use one of None, 'low', 'medium'"),
+    ({"thinking": "enabled"}, "thinking 'enabled'; use one of 'adaptive', 'disabled'"),
+    ({"thinking": {"budget_tokens": 2000}}, "thinking of type None; use one of"),
+    ({"thinking": {"type": "enabled"}}, "budget_tokens None; use 1024 or more"),
+    ({"thinking": {"type": "enabled", "budget_tokens": 16_000}}, "leaves nothing of its"),
+    ({"thinking": 5}, "thinking 5; use a dict"),
+    ({"cache": "2h"}, "cache '2h'; use one of 'auto', '5m', '1h', 'off'"),
+    ({"at_limit": "ask"}, "at_limit 'ask'; use one of 'stop', 'wait'"),
+    ({"service_tier": "priority"}, "service_tier 'priority'; use one of"),
+    ({"speed": "faster"}, "speed 'faster'; use one of None, 'standard', 'fast'"),
+    ({"metadata": "me"}, "metadata 'me'; use a dict"),
+    ({"metadata": {"user_id": object()}}, "metadata that is not plain JSON"),
+    ({"betas": "context-1m-2025-08-07"}, "use a list of names"),
+    ({"betas": ["one, two"]}, "the beta 'one, two'; use the name as"),
+    ({"betas": [""]}, "the beta ''"),
+    ({"server_tools": SEARCH}, "use a list of dicts"),
+    ({"server_tools": ["web_search"]}, "server_tools 'web_search'; use a dict"),
+    (
+        {"server_tools": [{"name": "mine", "input_schema": {}}]},
+        "decorate a function with @tool",
+    ),
+    ({"server_tools": [{"type": "bash_20250124", "name": "bash"}]}, "leaves to the client"),
+    ({"server_tools": [SEARCH, SEARCH]}, "two tools named 'web_search'"),
+    ({"server_tools": [SEARCH | {"name": "look"}], "tools": [look]}, "two tools named 'look'"),
+    ({"server_tools": [SEARCH | {"cache_control": {}}]}, "give the agent cache="),
+    ({"context_management": COMPACTS}, "use context='stop' with it"),
+    ({"extra_body": "text"}, "extra_body 'text'; use a dict"),
+    ({"extra_body": {"stop_sequences": (1,)}}, "use lists and string keys"),
+    ({"extra_body": {"thinking": {}}}, "'thinking' in its extra_body: give it as the agent's"),
+    ({"extra_body": {"temperature": 1.0}}, "'temperature' in its extra_body: the API refuses"),
+    ({"extra_body": {"thread": {}}}, "Onward keeps the conversation"),
+    ({"extra_body": {"output_config": {"effort": "low"}}}, "argument for its effort"),
+    ({"limits": Limits(max_wall_time=1e12)}, "max_wall_time 1,000,000,000,000.0 in its limits"),
+    ({"limits": Limits(max_steps=10**9)}, "max_steps 1,000,000,000 in its limits"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), MEANINGLESS)
 def test_an_option_that_means_nothing_is_refused(options: dict[str, Any], said: str) -> None:
     """The agent's author reads what is wrong when the app is loaded, and what would be right."""
+    options.setdefault("model", "claude-sonnet-5-5")
     with pytest.raises(AppError) as caught:
-        Agent("a", **({"model": "claude-sonnet-5-5"} | options))
+        Agent("a", **options)
     assert said in str(caught.value)
 
 
@@ -278,8 +279,9 @@ async def test_a_key_without_rights_is_told_by_the_first_request(
     bench: Bench, status: int, said: str
 ) -> None:
     """It costs nothing, is not tried again, and says what to look at."""
-    error = {"type": "permission_error", "message": "This key is not allowed to use the model."}
-    step = says(faults=[Fault(status=status, error=error if status == 403 else None)])
+    words = "This key is not allowed to use the model."
+    error = ErrorDetail(type="permission_error", message=words) if status == 403 else None
+    step = says(faults=[Fault(status=status, error=error)])
     async with ScriptedAPI({}) as api:
         result = await refused(bench, api, app_of(), step)
     assert said in result.detail
@@ -312,7 +314,7 @@ EVERYTHING: dict[str, Any] = {
 
 async def test_every_option_is_in_every_request(bench: Bench) -> None:
     """Step by step the same bytes before the messages, and every feature named in the header."""
-    found = [
+    found: list[dict[str, Any]] = [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
         {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
         {"type": "tool_use", "name": "web_search", "input": {}},

@@ -1,7 +1,7 @@
 """The models that the scripted API has, and what it says of them."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import get_args
+from typing import cast, get_args
 
 from onward.models import Capacity, Effort, ThinkingKind, capacity
 from onward.testing.messages_api.literal_json import Object
@@ -19,7 +19,7 @@ class Catalogue:
     """What `GET /v1/models/{model}` knows; None: any model, with nothing out of the usual."""
 
     def __init__(self, models: Models | None) -> None:
-        self._models = models
+        self._models = None if models is None else _by_name(models)
         self.asked = list[str]()
         """Models that were asked for, in order."""
 
@@ -38,7 +38,13 @@ class Catalogue:
         return [] if known else [_unknown(model)]
 
     def _fields(self, model: str) -> Object:
-        return self._models.get(model, {}) if isinstance(self._models, Mapping) else {}
+        return (self._models or {}).get(model, {})
+
+
+def _by_name(models: Models) -> Mapping[str, Object]:
+    if isinstance(models, Mapping):
+        return cast("Mapping[str, Object]", models)
+    return dict.fromkeys(models, Object())
 
 
 def _unknown(model: str) -> Violation:
