@@ -1,4 +1,4 @@
-"""Write the committed figures into docs/performance.md: its tables, and the plots it shows.
+"""Write the committed figures into the docs: the tables of pages, and the plots they show.
 
 python -m benchmarks.document            # the plots need matplotlib: make peers
 """
@@ -10,27 +10,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import aims, long_run, peers, plots, throughput
+from benchmarks import aims, caching, long_run, peers, plots, throughput
 from benchmarks.bed import say
 from onward.errors import OnwardError, UsageError
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE, FIGURES = DOCS / "performance.md", DOCS / "figures"
+PAGES = (DOCS / "performance.md", DOCS / "caching.md")
+FIGURES = DOCS / "figures"
 
 _TABLES: Mapping[str, Callable[[], str]] = {
     "aims": lambda: aims.table(figures("peers"), figures("throughput")),
     "peers": lambda: peers.table(figures("peers")),
     "throughput": lambda: throughput.table(figures("throughput")),
     "long-run": lambda: long_run.table([figures("long-run"), figures("long-run-10000")]),
+    "caching": lambda: caching.table(figures("caching")),
 }
 
 
 def documented(page: str) -> str:
     """Return the page with each marked table made anew from its figures."""
     for name, table in _TABLES.items():
-        before, _, rest = page.partition(f"<!-- {name} -->\n")
-        _, _, after = rest.partition(f"<!-- /{name} -->\n")
-        page = f"{before}<!-- {name} -->\n{table()}<!-- /{name} -->\n{after}"
+        before, begins, rest = page.partition(f"<!-- {name} -->\n")
+        _, ends, after = rest.partition(f"<!-- /{name} -->\n")
+        page = f"{before}{begins}{table()}{ends}{after}" if begins else page
     return page
 
 
@@ -48,12 +50,13 @@ def figures(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write page and plots; returns 1 where figures or matplotlib are missing."""
+    """Write pages and plots; returns 1 where figures or matplotlib are missing."""
     words = (__doc__ or "").splitlines()[0]
     argparse.ArgumentParser("benchmarks.document", description=words).parse_args(arguments)
     try:
-        page = documented(PAGE.read_text(encoding="utf-8"))
-        PAGE.write_text(page, encoding="utf-8")
+        pages = {page: documented(page.read_text(encoding="utf-8")) for page in PAGES}
+        for page, text in pages.items():
+            page.write_text(text, encoding="utf-8")
         plots.peers(figures("peers"), FIGURES)
     except OnwardError as error:
         say(f"error: {error}")

@@ -12,7 +12,7 @@ import pytest_asyncio
 from temporalio import activity, workflow
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from benchmarks import aims, contenders, document, long_run, peers, throughput
+from benchmarks import aims, caching, contenders, document, long_run, peers, throughput
 from benchmarks.bed import Bed, Seen, bed
 from benchmarks.chain import chain_bytes
 from benchmarks.contenders import BARE, USUAL
@@ -41,6 +41,14 @@ async def test_a_long_run_is_measured_beside_the_bare_client(servers: Bed) -> No
     assert found.bare_client is not None
     times = (found.ms_per_step_first_tenth, found.bare_client.ms_per_step_last_tenth)
     assert all(ms is not None and ms > 0 for ms in times)
+
+
+async def test_what_caching_saves_is_measured(servers: Bed) -> None:
+    """The same tokens cost less with each policy than without, and most of them are read."""
+    found = await caching.measure(servers, steps=10, result_bytes=1024)
+    assert found.steps == 10
+    assert found.cache_read_share > 0.75
+    assert found.cost_usd < found.cost_usd_for_an_hour < found.cost_usd_without_caching / 2
 
 
 async def test_many_runs_at_once_are_counted(servers: Bed) -> None:
@@ -81,7 +89,7 @@ async def test_a_peer_that_is_not_installed_is_named(servers: Bed) -> None:
             pass
 
 
-@pytest.mark.parametrize("command", [long_run, peers, throughput])
+@pytest.mark.parametrize("command", [caching, long_run, peers, throughput])
 def test_a_number_of_steps_that_is_none_is_refused(command: Any) -> None:
     """No benchmark starts a server for work that cannot be done."""
     with pytest.raises(SystemExit, match="2"):
@@ -188,20 +196,20 @@ def test_an_aim_that_is_missed_or_not_measured_is_not_met() -> None:
 # ---- the documentation
 
 
-def test_the_published_tables_are_those_of_the_published_figures() -> None:
+@pytest.mark.parametrize("page", document.PAGES)
+def test_the_published_tables_are_those_of_the_published_figures(page: Path) -> None:
     """No number of a table in the documentation is typed by hand."""
-    page = document.PAGE.read_text()
-    assert document.documented(page) == page
+    assert document.documented(page.read_text()) == page.read_text()
 
 
 def test_figures_that_are_missing_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Which file, and the command that makes it; the page stays as it was."""
-    page = document.PAGE.read_text()
+    pages = [page.read_text() for page in document.PAGES]
     monkeypatch.setattr(document, "FIGURES", tmp_path)
     assert document.main([]) == 1
     said = capsys.readouterr().err
     assert f"no figures in '{tmp_path}/peers.json'" in said
     assert "python -m benchmarks.peers --json" in said
-    assert document.PAGE.read_text() == page
+    assert [page.read_text() for page in document.PAGES] == pages
