@@ -41,13 +41,17 @@ class Entry(BaseModel):
     """What was sent, in words; empty while the request is open."""
     status: int | None = None
     message_id: str = ""
+    usage: Mapping[str, Any] = {}
+    """Of the scripted message; what a fault leaves of it is told."""
     events_sent: int = 0
     complete: bool = False
     """A whole message was written to the socket."""
     t_end: float | None = None
 
 
-_OUTCOME = {"violations", "outcome", "status", "message_id", "events_sent", "complete", "t_end"}
+_OUTCOME = {
+    *("violations", "outcome", "status", "message_id", "usage", "events_sent", "complete", "t_end")
+}
 
 
 class Journal(Sequence[Entry]):

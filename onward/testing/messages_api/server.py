@@ -158,17 +158,17 @@ class ScriptedAPI:
             return refusals.refuse(entry, [Violation("script", f"script failed: {error!r}", 500)])
         message = sent_message(reply)
         entry.message_id = message["id"] if message else ""
-        model = str(body.get("model"))
-        if over := self.rates.refusal(model, (message or {}).get("usage", {}), entry):
+        model, usage = str(body.get("model")), message["usage"] if message else {}
+        if over := self.rates.refusal(model, usage, entry):
             return over
-        told = self.rates.headers(model)
+        entry.usage = usage
         delivery = Delivery(
             request,
             entry,
             step,
             begin=lambda: self._cache.keep(reading),
             remember=lambda: self._remember(entry, body, message),
-            headers=told,
+            headers=self.rates.headers(model),
         )
         return await delivery.send(reply, stream=body.get("stream") is True)
 
