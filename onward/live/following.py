@@ -160,6 +160,12 @@ class Following:
     # ---- what is there to be seen
 
     async def _live(self) -> None:
+        async for entry in self._entries():
+            for told in self._telling.live(entry):
+                self._show(told)
+
+    async def _entries(self) -> AsyncIterator[Entry]:
+        """Yield what comes in the live stream, as long as there is a Redis; says where none is."""
         after = BEGINNING
         while True:
             try:
@@ -168,7 +174,7 @@ class Following:
                     while True:
                         for entry in await stream.read(after, wait_ms=_WAIT_MS):
                             after = entry.id
-                            self._tell_live(entry)
+                            yield entry
                         self._blind.new(())
             except (RedisError, OSError, UsageError) as error:
                 for text in self._blind.new([f"{_STEP_BY_STEP}; Redis says: {error}"]):
@@ -178,10 +184,6 @@ class Following:
     def _redis(self) -> Redis:
         # Anew each time: an embedded server comes back at another address.
         return redis_client(ledger_url(self._session.settings, self._session.target))
-
-    def _tell_live(self, entry: Entry) -> None:
-        for told in self._telling.live(entry):
-            self._show(told)
 
     async def _looks(self) -> None:
         async for seen in watching.watch(self._client, self._run, every_s=_LOOK_EVERY_S):
