@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from onward import json_text
 from onward.messages import CachePolicy
+from onward.transcript import is_reply
 
 Lifetime = Literal["5m", "1h"]
 """How long after its last use an entry is kept; one of an hour costs more to write."""
@@ -79,16 +80,11 @@ def mark_head(
     """
     if lifetime is None:
         return body, NO_MARKS
-    marks, automatic = _authors_marks(body), bool(body.get("cache_control"))
+    theirs = _authors_marks(body)
     # An hour after five minutes is refused, so before and after the author's marks ours go by them.
-    before, after = (marks[0], marks[-1]) if marks else (lifetime, lifetime)
-    room = MAX_MARKS - len(marks)
-    messages = MessageMarks(
-        lifetime=after,
-        # The automatic mark of the whole body is where ours at the end of the request would be.
-        this_request=room > 0 and not automatic,
-        last_request=room > (0 if automatic else 1),
-    )
+    before, after = (theirs[0], theirs[-1]) if theirs else (lifetime, lifetime)
+    room = MAX_MARKS - len(theirs)
+    messages = _message_marks(after, room, automatic=bool(body.get("cache_control")))
     room -= messages.this_request + messages.last_request
     marked = dict(body)
     if room > 0 and (system := _marked(_system(body), after)):
@@ -108,6 +104,15 @@ def mark_messages(messages: Sequence[bytes], marks: MessageMarks) -> Sequence[by
     if marks.last_request:
         _mark_end(marked, messages, _end_of_last_request(messages), mark)
     return marked
+
+
+def _message_marks(lifetime: Lifetime, room: int, *, automatic: bool) -> MessageMarks:
+    # An author's mark of the whole body is where ours at the end of the request would be.
+    return MessageMarks(
+        lifetime=lifetime,
+        last_request=room > (0 if automatic else 1),
+        this_request=room > 0 and not automatic,
+    )
 
 
 def _authors_marks(body: dict[str, Any]) -> list[Lifetime]:
@@ -145,31 +150,26 @@ def _mark(lifetime: Lifetime) -> dict[str, str]:
 
 def _end_of_last_request(messages: Sequence[bytes]) -> int:
     """Count the messages of the request before this one: all before Claude's last."""
-    replies = (n for n in range(len(messages), 0, -1) if _is_reply(messages[n - 1]))
+    replies = (n for n in range(len(messages), 0, -1) if is_reply(messages[n - 1]))
     return next(replies, 1) - 1
-
-
-def _is_reply(message: bytes) -> bool:
-    return message.startswith(b'{"role":"assistant",')
 
 
 def _mark_end(marked: list[bytes], messages: Sequence[bytes], end: int, mark: str) -> None:
     """Mark the last block before message number `end` that takes a mark."""
     for place in range(end - 1, -1, -1):
         text = messages[place].decode()
-        if ends := [end for block, end in _blocks(text) if _is_markable(block)]:
-            at = ends[-1] - 1  # before the block's last brace
-            marked[place] = (text[:at] + mark + text[at:]).encode()
+        if braces := [closes for block, closes in _blocks(text) if _is_markable(block)]:
+            marked[place] = (text[: braces[-1]] + mark + text[braces[-1] :]).encode()
             return
 
 
 def _blocks(message: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """Yield each block of a message, and where its text ends."""
+    """Yield each block of a message, and where its closing brace is."""
     opened = _CONTENT.match(message)
     at = opened.end() if opened else 0
     while at and message[at - 1] in "[,":
         block, end = _DECODER.raw_decode(message, at)
-        yield block, end
+        yield block, end - 1
         at = end + 1
 
 

@@ -149,14 +149,19 @@ def is_summary(step: str) -> bool:
     return _SUMMARY.fullmatch(step) is not None
 
 
+def is_reply(message: bytes) -> bool:
+    """Say whether a message, JSON text, is one of Claude's."""
+    return message.startswith(_ASSISTANT)
+
+
 def begin_with_summary(messages: Sequence[bytes]) -> bool:
     """Say whether messages begin with a summary: nothing else of Claude's can stand first."""
-    return bool(messages) and messages[0].startswith(_ASSISTANT)
+    return bool(messages) and is_reply(messages[0])
 
 
 def hold_summary(messages: Sequence[bytes]) -> bool:
     """Say whether a message of Claude's holds a summary: also one that the API made by itself."""
-    return any(m.startswith(_ASSISTANT) and _COMPACTION in m for m in messages)
+    return any(is_reply(m) and _COMPACTION in m for m in messages)
 
 
 def parted(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -166,7 +171,7 @@ def parted(messages: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     stay: thinking in it is bound to what it followed. And a call must not lose its result.
     """
     end = len(messages)
-    while end and messages[end - 1].startswith(_ASSISTANT):
+    while end and is_reply(messages[end - 1]):
         end -= 1
     return list(messages[:end]), list(messages[end:])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from onward.testing.messages_api.literal_json import Object, canonical
-from onward.testing.messages_api.turns import blocks_of, messages_of, role_of
+from onward.testing.messages_api.turns import blocks_of, messages_of, role_of, system_of
 
 THINKING = frozenset({"thinking", "redacted_thinking"})
 
@@ -150,7 +150,7 @@ def _last_digest(body: Object) -> str:
 
 def parts_of(body: Object) -> Iterator[tuple[str, str]]:
     """Yield what the prefix check compares: `system`, `tools`, each message; name and text."""
-    yield "system", canonical(body.get("system"))
+    yield "system", canonical(system_of(body))
     yield "tools", canonical(body.get("tools"))
     for index, message in enumerate(messages_of(body)):
         yield f"messages.{index}", canonical(message)

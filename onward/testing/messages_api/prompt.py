@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from onward.testing.messages_api.literal_json import Object, canonical, is_array, is_object
 from onward.testing.messages_api.memory import is_blank
 from onward.testing.messages_api.shapes import BLOCKS
-from onward.testing.messages_api.turns import blocks_of, messages_of, role_of
+from onward.testing.messages_api.turns import blocks_of, messages_of, role_of, system_of
 from onward.testing.messages_api.usage import tokens_of_json
 
 _STARTS_OVER = ("model", "speed", "thinking", "output_config")
@@ -57,10 +57,7 @@ def head_blocks(body: Object) -> Iterator[tuple[str, Object]]:
     tools: object = body.get("tools")
     for tool in tools if is_array(tools) else ():
         yield "tools", tool
-    system: object = body.get("system")
-    # A string is short for one block of text, so both are one prefix.
-    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
-    for block in blocks if is_array(blocks) else ():
+    for block in system_of(body):
         yield "system", block
 
 

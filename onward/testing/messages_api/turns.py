@@ -12,6 +12,12 @@ def messages_of(body: Object) -> list[Object]:
     return _objects(body.get("messages"))
 
 
+def system_of(body: Object) -> list[Object]:
+    """Return the system prompt as blocks; a string is short for one block of text."""
+    system: object = body.get("system")
+    return [{"type": "text", "text": system}] if isinstance(system, str) else _objects(system)
+
+
 def blocks_of(message: Object) -> list[Object]:
     """Return a message's content as blocks; a string is one text block."""
     content = message.get("content")
