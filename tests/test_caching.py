@@ -98,6 +98,20 @@ async def test_a_bad_placement_is_seen_to_be_bad(
     assert 0 < read_share(run.result.spend) < 0.5
 
 
+async def test_a_run_whose_tools_ask_people_is_kept_for_an_hour(bench: Bench) -> None:
+    """From its first request on: how long a person will take is not known before the wait."""
+
+    @tool(ask="always")
+    async def act() -> None:
+        """Act."""
+
+    app = app_of(act, system=WORDS * 2)
+    run = await bench.run(app, Step(content=[{"type": "text", "text": WORDS}]))
+    assert run.result is not None
+    spend = run.result.spend
+    assert spend.cache_write_tokens == spend.cache_write_1h_tokens > 500
+
+
 # ---- where the marks are
 
 REPLY = b'{"role":"assistant","content":[{"type":"text","text":"Yes."}]}'
