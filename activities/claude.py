@@ -100,6 +100,7 @@ class _StepAttempt:
         claim = await self._position.claim(found.turn.model_dump_json())
         if claim.verdict == "claimed":
             self._requests.load(claim.usages)
+            self._given = self._requests.prolonged(self._given)
             return await self._ask(found, Turn.model_validate_json(claim.turn or ""))
         if claim.verdict == "done":
             await give_back(self._services.rate_limits, self._name)
@@ -178,8 +179,10 @@ class _StepAttempt:
         """Record the reply and its calls as one; first recorded wins."""
         window = found.opening.context_window
         full = context_use(message, request.model, len(request.body), window)
-        asked = {"max_tokens": request.max_tokens, "lowered": request.lowered, "context": full}
-        reply = self._prepared(found, turn, message).model_copy(update=asked)
+        reply = self._prepared(found, turn, message)
+        cut = reply.stop_reason == "max_tokens"
+        most = {"max_tokens": request.max_tokens, "lowered": request.lowered} if cut else {}
+        reply = reply.model_copy(update={"context": full, **most})
         told = await self._position.complete(reply.record(), turn.model_dump_json())
         if told is None:
             self.recorded = False  # the next step finds the gap, and history fills it
@@ -204,6 +207,7 @@ class _StepAttempt:
             turn_ids=turn.ids,
             spend=self._requests.spend,
             took_s=round(time.monotonic() - self._began, 3),
+            people_s=self._requests.people_s,
             witness=given.witness,
         )
 

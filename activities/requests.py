@@ -19,7 +19,7 @@ from onward import claude
 from onward.claude_errors import Posture
 from onward.claude_request import Request
 from onward.ledger import Ledger
-from onward.messages import Attempt, Spend
+from onward.messages import Attempt, ClaudeInput, Spend
 from onward.pricing import spend_of, unbilled
 from onward.stream import MessageFold
 
@@ -78,6 +78,11 @@ class StepRequests:
         return sum(each.sent and not each.refused for each in self._attempts.values())
 
     @property
+    def people_s(self) -> float:
+        """Seconds that the step waited until somebody paid, or raised a limit at the API."""
+        return sum(each.people_s for each in self._attempts.values())
+
+    @property
     def current(self) -> Attempt:
         """This attempt's own request, once it was noted."""
         return self._attempts[self._token]
@@ -87,6 +92,14 @@ class StepRequests:
         """This attempt sent its request."""
         mine = self._attempts.get(self._token)
         return mine is not None and mine.sent
+
+    def prolonged(self, given: ClaudeInput) -> ClaudeInput:
+        """Return the step's input with a deadline that leaves out the waiting for people."""
+        rest = given.rest
+        if rest is None or rest.until_ms is None or not self.people_s:
+            return given
+        until_ms = rest.until_ms + int(self.people_s * 1000)
+        return given.model_copy(update={"rest": rest.model_copy(update={"until_ms": until_ms})})
 
     def heeding(self, request: Request) -> Request:
         """Return the request as the API's answers to earlier ones demand it."""
@@ -118,12 +131,14 @@ class StepRequests:
 
     async def failed(self, posture: Posture, limit: int) -> Exception:
         """Say how the attempt ends after its request failed: tried again, or stopped for good."""
+        delay_s = wait_s(len(self._attempts), posture.delay_s)
         self._update(
             sent=posture.sent,
             refused=posture.refused,
             misconfigured=posture.misconfigured,
             max_tokens=posture.max_tokens,
             unstreamable=posture.then == "unstreamed",
+            people_s=delay_s if posture.for_people else 0.0,
         )
         self._pulse.beat()
         if self._noting:
@@ -133,9 +148,7 @@ class StepRequests:
             return stop("context_exceeded", posture.message, self.spend)
         if posture.then == "stop" or self._was_heeded(posture):
             return stop("claude", posture.message, self.spend)
-        return self.exhausted(limit, posture.message) or again(
-            "claude", posture.message, wait_s(len(self._attempts), posture.delay_s)
-        )
+        return self.exhausted(limit, posture.message) or again("claude", posture.message, delay_s)
 
     def exhausted(self, limit: int, last: str = "") -> Exception | None:
         """Say that the step has used up its requests; None if it has not."""

@@ -72,6 +72,8 @@ class Posture:
     """Other requests for the model would be refused too, until `delay_s` have passed."""
     hinted: bool = False
     """The answer says itself what `delay_s` is."""
+    for_people: bool = False
+    """It lasts until somebody pays, or raises a limit at the API."""
     max_tokens: int = 0
     """The most that the API allows; 0: it did not say."""
 
@@ -106,7 +108,7 @@ def posture_of(told: Refusal) -> Posture:
     """Say what a refusal means: the first row that fits holds."""
     if _needs_a_person(told):
         wait_s = max(_hint_s(told) or 0.0, _FOR_A_PERSON_S)
-        return _posture("retry", told, _PAY, delay_s=wait_s)
+        return _posture("retry", told, _PAY, delay_s=wait_s, for_people=True)
     if (allowed := _allowed_tokens(told)) is not None:
         if allowed >= LEAST_REPLY_TOKENS:
             why = f"The next request allows {allowed:,} tokens"
@@ -127,6 +129,7 @@ def _posture(
     *,
     delay_s: float | None = None,
     rate_limited: bool = False,
+    for_people: bool = False,
     max_tokens: int = 0,
 ) -> Posture:
     # A gateway speaks for an API that is away in words of its own.
@@ -141,6 +144,7 @@ def _posture(
         misconfigured=misconfigured,
         rate_limited=rate_limited,
         hinted=_hint_s(told) is not None,
+        for_people=for_people,
         max_tokens=max_tokens,
     )
 

@@ -122,6 +122,18 @@ async def test_silence_ends(bench: Bench) -> None:
     assert run.result.spend.lost_requests == 2
 
 
+async def test_waiting_for_somebody_to_pay_is_no_time_of_the_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first hour of it would be the last of every run that may go on for an hour."""
+    monkeypatch.setattr("onward.claude_errors._FOR_A_PERSON_S", 3.0)
+    error = ErrorDetail(type="billing_error", message="Your credit balance is too low.")
+    step = says(faults=[Fault(status=402, error=error)])
+    run = await bench.run(app_of(), step, max_wall_time=2.5)
+    assert run.result is not None
+    assert (run.result.outcome, len(run.requests)) == ("completed", 2)
+
+
 # ---- what only looks like a reply
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, cast
 
 from pydantic import Field
 
-from onward.messages.base import Outcome, Wire
+from onward.messages.base import Outcome, Terse, Wire
 
 
 class Attempt(Wire):
@@ -29,6 +29,8 @@ class Attempt(Wire):
     unstreamable: bool = False
     """Its stream could not be kept without loss: the next request asks for the reply in one piece.
     """
+    people_s: float = 0.0
+    """Seconds that were then waited until somebody pays, or raises a limit at the API."""
     unbilled: bool = False
     """Claude declined before it wrote anything: `usage` has tokens, and they cost nothing."""
 
@@ -106,8 +108,8 @@ def _combined(operation: _Operation, one: Any, other: Any) -> Any:
     return {n: operation(mine.get(n, none), others.get(n, none)) for n in (*mine, *others)}
 
 
-class Rest(Wire):
-    """What a run may still spend when a step begins; None: no such limit."""
+class Rest(Terse):
+    """What a run may still spend when a step begins; None: more than a step can."""
 
     cost_usd: Decimal | None = None
     tokens: int | None = None

@@ -26,7 +26,7 @@ class PersonSaid(Wire):
     text: str
 
 
-class ResultOf(Wire):
+class ResultOf(Terse):
     """A reference to a result that the ledger holds under the call's id."""
 
     kind: Literal["result_of"] = "result_of"
@@ -151,11 +151,13 @@ class ClaudeReply(Terse):
     call is to be run. Not in the ledger's record: each call has one of its own."""
     context: ContextUse | None = None
     max_tokens: int = 0
-    """That the reply was allowed; 0: of a worker of before 0.4."""
+    """That the reply was allowed, where it was cut off there; else 0."""
     lowered: Outcome | None = None
     """The limit for whose sake Claude was allowed less than the agent's `max_tokens`."""
     found: bool = False
     """The reply was in the ledger already, and was not paid again."""
+    people_s: float = 0.0
+    """Seconds that the step waited until somebody paid, or raised a limit at the API."""
 
     def record(self) -> str:
         """Return the JSON text for the ledger's record."""
