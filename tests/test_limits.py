@@ -1,4 +1,4 @@
-"""Limits of a run: each ends it by its own name, at most one request passes it, crashes included."""
+"""Limits of a run: each ends it by its name; at most one request passes it, crashes included."""
 
 import json
 import threading
