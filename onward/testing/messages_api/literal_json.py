@@ -8,6 +8,8 @@ side: both do. Only a block's own fields may come in another order.
 import json
 from typing import Any, NoReturn, Self, TypeAlias, TypeGuard
 
+import simplejson
+
 Object: TypeAlias = dict[str, Any]
 
 _ORDERED = frozenset({"input", "input_schema", "input_examples"})
@@ -19,7 +21,7 @@ class BodyError(ValueError):
 
 
 class _Number(float):
-    """A number with a fraction or exponent that remembers how it was written."""
+    """A number that Python would write otherwise, and that remembers how it was written."""
 
     literal: str
 
@@ -39,14 +41,20 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-def dumps(value: object) -> str:
-    """Return `value` as this server writes JSON: compact, keys in their own order, no escapes."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def dumps(value: object, *, spaced: bool = False) -> str:
+    """Return `value` as this server writes JSON: keys in their own order, numbers as written.
+
+    Compact, unless `spaced`, as Claude writes the input of a call.
+    """
+    between = (", ", ": ") if spaced else (",", ":")
+    return simplejson.dumps(_spelt(value), ensure_ascii=False, separators=between, allow_nan=False)
 
 
 def parse(text: str) -> Any:
     """Return the value of JSON `text`, with number literals remembered. Raises `ValueError`."""
-    return json.loads(text, parse_float=_Number, parse_constant=_no_constant)
+    return json.loads(
+        text, parse_float=_Number, parse_int=_whole_number, parse_constant=_no_constant
+    )
 
 
 def parse_body(raw: bytes) -> Object:
@@ -81,6 +89,19 @@ def canonical(value: object, *, ordered: bool = False) -> str:
 
 def _compared(value: Object) -> list[tuple[str, Any]]:
     return [item for item in value.items() if item[0] != "cache_control"]
+
+
+def _spelt(value: object) -> object:
+    if isinstance(value, _Number):
+        return simplejson.RawJSON(value.literal)
+    if is_object(value):
+        return {key: _spelt(field) for key, field in value.items()}
+    return [_spelt(item) for item in value] if is_array(value) else value
+
+
+def _whole_number(literal: str) -> object:
+    # Python writes `-0` as `0`, and refuses to read what is longer than 4,300 digits.
+    return _Number(literal) if literal == "-0" or len(literal) > 4000 else int(literal)  # noqa: PLR2004
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -6,7 +6,6 @@ what the first one wrote to the cache, the repeat reads from it.
 """
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,8 +112,7 @@ def _cut_input(content: list[Object]) -> list[Object]:
 def _recording(source: str | Object) -> Object:
     if not isinstance(source, str):
         return source
-    # Plain `json`: a recording's numbers are written back, so they need no literals here.
-    found: Object = json.loads(Path(source).read_text(encoding="utf-8"))
+    found: Object = parse(Path(source).read_text(encoding="utf-8"))
     response: Object = found.get("response", found)
     return response
 

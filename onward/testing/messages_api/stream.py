@@ -4,7 +4,6 @@ The order is the one of recorded streams: `message_start`, then for each block a
 and a stop, with a `ping` after the first start, then `message_delta` and `message_stop`.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 
 from onward.testing.messages_api.literal_json import Object, dumps, is_object, parse
@@ -119,7 +118,7 @@ def _block(block: Object, size: int, *, cut: bool) -> tuple[Object, list[Object]
             signature = {"type": "signature_delta", "signature": block["signature"]}
             return {**block, "thinking": "", "signature": ""}, [*deltas, signature]
         case kind if kind in CALLS:
-            text = json.dumps(block["input"], ensure_ascii=False)
+            text = dumps(block["input"], spaced=True)
             text = text[: len(text) // 2] if cut else text
             first = {"type": "input_json_delta", "partial_json": ""}
             deltas = list(_pieces("input_json_delta", "partial_json", text, size))
