@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from statistics import fmean
@@ -68,7 +68,7 @@ async def test_two_workers_use_95_percent_of_the_rate(bench: Bench) -> None:
     assert 0.95 * rpm <= between * 60 / (fmean(tail) - fmean(head)) <= rpm
 
 
-def steady(bench: Bench) -> list[Entry]:
+def steady(bench: Bench) -> Sequence[Entry]:
     """Return the requests but those of the beginning, when little is known, and of the end."""
     return bench.api.journal[20:-6]
 
@@ -95,8 +95,9 @@ async def _waiting(bench: Bench) -> Run:
     await wait_until(run.failing_activity, 30, what="the run waiting")
     said = await run.failing_activity()
     assert f"UTC for its share of {MODEL}'s 12 requests per minute" in said
-    record = await bench.redis.hget(bench.ledger(run).key, "s:1")  # type: ignore[misc]
-    assert (json.loads(record)["st"], json.loads(record)["n"]) == ("open", 0)
+    redis: Any = bench.redis
+    record = json.loads(await redis.hget(bench.ledger(run).key, "s:1"))
+    assert (record["st"], record["n"]) == ("open", 0)
     return run
 
 

@@ -158,7 +158,8 @@ class ScriptedAPI:
             return refusals.refuse(entry, [Violation("script", f"script failed: {error!r}", 500)])
         message = sent_message(reply)
         entry.message_id = message["id"] if message else ""
-        model, usage = str(body.get("model")), message["usage"] if message else {}
+        model = str(body.get("model"))
+        usage: Object = message["usage"] if message else {}
         if over := self.rates.refusal(model, usage, entry):
             return over
         entry.usage = usage
