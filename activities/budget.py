@@ -9,6 +9,7 @@ from typing import Any
 
 from activities.failures import stop
 from onward import json_text
+from onward.caching import Lifetime, lifetime_of
 from onward.claude_request import Request
 from onward.context_window import turn_tokens
 from onward.messages import ClaudeInput, Opening, Outcome, Rest, Spend
@@ -68,8 +69,9 @@ class Budget:
         spent = self.spent
         if rest.cost_usd is not None:
             dollars = max(rest.cost_usd - spent.cost_usd, Decimal(0))
-            usage = self._prompt.usage(cached=self.opening.cache != "off")
-            bought = output_for(dollars, model, usage | _settings(self.opening.frozen).priced)
+            lifetime = lifetime_of(self.opening.cache, long_cache=self.given.long_cache)
+            usage = self._prompt.usage(lifetime) | _settings(self.opening.frozen).priced
+            bought = output_for(dollars, model, usage)
             if bought is not None:
                 yield _Bound(bought, "limit_cost", f"${dollars:.4f}")
         if rest.tokens is not None:
@@ -109,11 +111,15 @@ class _Prompt:
     def tokens(self) -> int:
         return self.known + self.new
 
-    def usage(self, *, cached: bool) -> dict[str, Any]:
+    def usage(self, lifetime: Lifetime | None) -> dict[str, Any]:
         """Count them as the API does: what is known is read from the cache, what is new written."""
-        if not cached:
+        if lifetime is None:
             return {"input_tokens": self.tokens}
-        return {"cache_read_input_tokens": self.known, "cache_creation_input_tokens": self.new}
+        return {
+            "cache_read_input_tokens": self.known,
+            "cache_creation_input_tokens": self.new,
+            "cache_creation": {f"ephemeral_{lifetime}_input_tokens": self.new},
+        }
 
 
 @dataclass(frozen=True)

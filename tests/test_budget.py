@@ -87,6 +87,8 @@ def refused(rest: Rest, **options: Any) -> tuple[str, GiveUp]:
         # at 10.
         (SONNET, "auto", "0.05", 3750),
         (SONNET, "off", "0.2520", 5000),
+        # Written for an hour, 1,000 cost 4 a million: $0.014.
+        (SONNET, "1h", "0.05", 3600),
         # 0.04 + 0.01, twice as much for speed and a tenth more in the US: $0.11; at 88 a million.
         ({**SONNET, "model": "claude-fable-5-2", "speed": "fast"}, "auto", "0.26", 2500),
     ],

@@ -9,6 +9,7 @@ import pytest
 from agent_runs import Bench, Run, app_of, says, uses
 from crash_runs import CrashBench
 from people import waiting
+from pydantic import ValidationError
 
 from onward import Limits, tool
 from onward.messages import LimitChange, RunResult
@@ -109,6 +110,15 @@ async def test_calls_that_fail_in_other_ways_are_no_repeats(bench: Bench) -> Non
     run = await bench.run(app_of(look), *steps, says())
     assert run.result is not None
     assert (run.result.outcome, run.result.steps) == ("completed", 8)
+
+
+@pytest.mark.parametrize("limit", [{"max_wall_time": float("inf")}, {"max_cost_usd": "NaN"}])
+def test_no_limit_is_endless_but_the_one_in_money(limit: dict[str, Any]) -> None:
+    """Whoever wants no limit in money says None; every other number ends a run."""
+    assert Limits(max_cost_usd=None).max_cost_usd is None
+    for kind in (Limits, LimitChange):
+        with pytest.raises(ValidationError, match="finite"):
+            kind(**limit)
 
 
 # ---- crashes, continue-as-new, resets
