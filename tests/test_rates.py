@@ -1,10 +1,22 @@
-"""What the API and people say of rate limits, and which models share one."""
+"""What the API and people say of rate limits, which models share one, and what counts."""
+
+import time
+import uuid
+from collections.abc import AsyncGenerator
 
 import pytest
+import pytest_asyncio
+from agent_runs import connected
+from temporalio.exceptions import ApplicationError
 
+from activities.rates import Share, uncached_tokens
+from onward.claude_request import Request
 from onward.errors import UsageError
+from onward.messages import ContextUse
+from onward.rate_limits import RateLimits
 from onward.rates import Rates, Told, counted, parse_caps, pool, told_by
 from onward.settings import load_settings
+from onward.transcript import Turn
 
 
 def test_models_that_the_api_counts_as_one_share_a_pool() -> None:
@@ -88,3 +100,45 @@ def test_impossible_limits_are_named(monkeypatch: pytest.MonkeyPatch, text: str,
 def test_pools_are_what_limits_are_set_for() -> None:
     """A limit set for one of the models that share a limit holds for all of them."""
     assert parse_caps("claude-sonnet-4-5=1/2/3") == {pool("claude-sonnet-4-6"): Rates(1, 2, 3)}
+
+
+def request(body: str, head: str = "") -> Request:
+    """Make a request of the tests' model."""
+    return Request((head + body).encode(), "claude-opus-5-5", 100, messages_at=len(head))
+
+
+def test_what_the_cache_holds_is_not_estimated() -> None:
+    """Of a later step only what is new counts; of the first, or without a cache, everything."""
+    body, turn = request("x" * 4_000), Turn(content='[{"text":"' + "y" * 287 + '"}]')
+    before = ContextUse(tokens=900, body_bytes=3_000)
+    assert uncached_tokens(body, turn, None, "auto") == (4_000 - 300) // 4 + 100
+    assert uncached_tokens(body, turn, before, "auto") == (1_000 - 300) // 4 + 100
+    assert uncached_tokens(body, turn, before, "off") == 900 + 100
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def limits(redis_url: str) -> AsyncGenerator[RateLimits]:
+    """Limits of one request a minute, in every mode."""
+    caps = {pool("claude-opus-5-5", fast=fast): Rates(1, 1_000, 1_000) for fast in (False, True)}
+    async with connected(redis_url) as redis:
+        yield RateLimits(redis, f"test-{uuid.uuid4().hex[:12]}", caps)
+
+
+async def test_a_wait_ends_with_the_runs_own_time(limits: RateLimits) -> None:
+    """A run whose time is up first says so then, and not only when its turn comes."""
+    await Share(limits, request("{}"), "a").wait(1)
+    soon_ms = int((time.time() + 5) * 1_000)
+    with pytest.raises(ApplicationError, match="1 requests per minute") as caught:
+        await Share(limits, request("{}"), "b").wait(1, soon_ms)
+    delay = caught.value.next_retry_delay
+    assert delay is not None
+    assert 4 < delay.total_seconds() < 5
+
+
+async def test_fast_mode_takes_no_turn_of_the_others(limits: RateLimits) -> None:
+    """A fast request waits for fast ones only: the API counts them apart."""
+    fast = request("}", head='{"speed":"fast"')
+    await Share(limits, request("{}"), "a").wait(1)
+    await Share(limits, fast, "b").wait(1)
+    with pytest.raises(ApplicationError, match="claude-opus-5-5:fast"):
+        await Share(limits, fast, "c").wait(1)
