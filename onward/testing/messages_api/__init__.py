@@ -6,9 +6,9 @@
         …  # a first message with "[script:hello]" in it
 
 It streams real event orders, refuses what the real API refuses, keeps rate limits if it is given
-some, fails in the ways that the real one fails, and writes a journal of every request. What a reply says depends only on script, step and
-request body; what it cost also on what is in its prompt cache. As a process:
-`python -m onward.testing.messages_api --scripts FILE.json`.
+some, fails in the ways that the real one fails, and writes a journal of every request. What a reply
+says depends only on script, step and request body; what it cost also on what is in its prompt
+cache. As a process: `python -m onward.testing.messages_api --scripts FILE.json`.
 """
 
 from onward.testing.messages_api.journal import Entry, Journal, read_journal
