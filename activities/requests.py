@@ -144,9 +144,10 @@ class StepRequests:
         if self._noting:
             await self._noting
         await self._write()
-        if posture.then == "context_exceeded":
+        heeded = self._was_heeded(posture)
+        if posture.then == "context_exceeded" or (heeded and posture.then == "lower"):
             return stop("context_exceeded", posture.message, self.spend)
-        if posture.then == "stop" or self._was_heeded(posture):
+        if posture.then == "stop" or heeded:
             return stop("claude", posture.message, self.spend)
         return self.exhausted(limit, posture.message) or again("claude", posture.message, delay_s)
 

@@ -4,7 +4,8 @@ The client never retries by itself: Temporal is the one retry layer.
 """
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import httpx2
@@ -73,20 +74,15 @@ async def ask(
 
     `progress` is called after every event, `heard` before. Raises what `posture` understands.
     """
-    fold = MessageFold()
     try:
-        async with await _sent(anthropic, request) as stream:
-            heard(stream.response.headers)
-            async for event in _events(stream.response):
-                _take(fold, event, stream.response)
-                progress(fold, event)
+        stream = await _sent(anthropic, request)
     except APIStatusError as error:
         heard(error.response.headers)
         raise
-    except httpx2.TransportError:
-        if not fold.whole:  # what breaks after the end of a reply takes nothing of it
-            raise
-    return fold.message
+    async with stream:
+        heard(stream.response.headers)
+        with _named(stream.response):
+            return await _reply(stream.response, progress)
 
 
 async def _sent(anthropic: AsyncAnthropic, request: Request) -> AsyncStream[object]:
@@ -105,6 +101,28 @@ async def _sent(anthropic: AsyncAnthropic, request: Request) -> AsyncStream[obje
         stream_cls=AsyncStream[object],
         options=options,
     )
+
+
+@contextmanager
+def _named(response: httpx2.Response) -> Generator[None]:
+    """Let what breaks off tell which request it was: support asks for that."""
+    try:
+        yield
+    except (httpx2.TransportError, StreamBroken, UnknownDelta) as error:
+        error.add_note(f" (request {response.headers.get('request-id')})")
+        raise
+
+
+async def _reply(response: httpx2.Response, progress: Progress) -> dict[str, Any]:
+    fold = MessageFold()
+    try:
+        async for event in _events(response):
+            _take(fold, event, response)
+            progress(fold, event)
+    except httpx2.TransportError:
+        if not fold.whole:  # what breaks after the end of a reply takes nothing of it
+            raise
+    return fold.message
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[dict[str, Any]]:
@@ -193,13 +211,13 @@ def posture(error: BaseException) -> Posture | None:
         case Refused():
             return posture_of(error.told)
         case Unanswerable():
-            return Posture("stop", f"Claude's reply cannot be kept without loss: {error}")
+            return Posture("stop", f"Claude's reply cannot be kept without loss: {_told(error)}")
         case UnknownDelta():
-            text = f"Claude's stream cannot be kept without loss: {error}"
+            text = f"Claude's stream cannot be kept without loss: {_told(error)}"
             text = f"{text}. The next request asks for it in one piece"
             return Posture("unstreamed", text, delay_s=0.0)
         case StreamBroken():
-            return Posture("retry", f"Claude's reply did not arrive whole: {error}")
+            return Posture("retry", f"Claude's reply did not arrive whole: {_told(error)}")
         case _:
             return _unwritable(error) or _wire_posture(error)
 
@@ -245,9 +263,17 @@ def _wire_posture(error: BaseException) -> Posture | None:
             text = f"cannot reach {_place(error.request.url)}: {cause!r}"
             return Posture("retry", text, sent=sent)
         case httpx2.TransportError():
-            return Posture("retry", f"the connection to Claude broke: {error!r}")
+            return Posture("retry", f"the connection to Claude broke: {error!r}{_notes(error)}")
         case _:
             return None
+
+
+def _told(error: Exception) -> str:
+    return f"{error}{_notes(error)}"
+
+
+def _notes(error: Exception) -> str:
+    return "".join(getattr(error, "__notes__", ()))
 
 
 def _place(url: httpx2.URL) -> str:

@@ -82,14 +82,13 @@ async def test_no_room_for_a_reply_is_no_room(bench: Bench) -> None:
 
 
 async def test_a_demand_that_was_met_is_not_met_again(bench: Bench) -> None:
-    """A server that asks for what it has already got ends the run, not a loop."""
-    words = "max_tokens: 32000 > 20000, which is the maximum"
+    """A server that asks for what it has already got ends the run, and begins no loop."""
+    words = "input length and `max_tokens` exceed context limit: 45000 + 32000 > 50000"
     error = ErrorDetail(type="invalid_request_error", message=words)
     step = says(faults=[Fault(status=400, error=error)], faults_forever=True)
-    async with bench.worker(app_of(max_tokens=32_000)):
-        run = await bench.start(step)
-        result = await run.failed()
-    assert (result.outcome, len(run.requests)) == ("failed", 2)
+    run = await bench.run(app_of(max_tokens=32_000, context="stop"), step)
+    assert run.result is not None
+    assert (run.result.outcome, len(run.requests)) == ("context_exceeded", 2)
 
 
 async def test_what_no_stream_can_tell_is_asked_for_in_one_piece(bench: Bench) -> None:

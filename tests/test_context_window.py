@@ -127,7 +127,7 @@ async def test_a_prompt_that_is_too_long_is_asked_again_once_and_shorter(small: 
     "said",
     [
         "prompt is too long: 210000 tokens > 200000 maximum",
-        "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000",
+        "input length and `max_tokens` exceed context limit: 199500 + 16000 > 200000",
     ],
 )
 @pytest.mark.parametrize(
