@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import json
+import re
 import struct
 import uuid
 import zlib
@@ -100,7 +101,8 @@ async def test_what_was_sent_is_sent_again_to_the_byte(
         await wait_until(lambda: len(run.requests) > 3, 30, what="the fourth request")
     async with bench.worker(app_of(look, book)):
         await run.ended()
-    bodies = [entry.body for entry in run.requests]
+    # What the API is to keep moves on with every step, and is in no comparison.
+    bodies = [re.sub(r',"cache_control":\{[^}]*\}', "", entry.body) for entry in run.requests]
     for earlier, later in pairwise(bodies):
         assert later.startswith(earlier.removesuffix("]}"))
     # Each worker had read the run once; what it was asked next was at hand.

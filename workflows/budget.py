@@ -1,6 +1,7 @@
 """When a run ends by itself: limits and stop reasons, each with its named outcome."""
 
-from typing import Any
+from decimal import Decimal
+from typing import Any, TypeVar
 
 from onward import json_text
 from onward.messages import ClaudeReply, Compacting, Outcome, Rest
@@ -8,6 +9,7 @@ from workflows.clock import went_s
 from workflows.state import RunState
 from workflows.unfinished import goes_on
 
+N = TypeVar("N", int, Decimal)
 Ending = tuple[Outcome, str]
 """An outcome and the sentence that explains it."""
 
@@ -17,6 +19,8 @@ CONTINUES = frozenset({"tool_use", "pause_turn", "compaction"})
 _STEPS_AFTER_VAIN = 10
 """Before Claude is asked for a summary again that it did not make: each time costs a full window.
 """
+_LONGEST_STEP, _DEAREST_STEP_USD = 15_000_000, 1000
+"""Tokens and dollars that no step can come to with all requests that may be lost for it."""
 _MOST_PAUSES = 20
 """In a row. Each is ten rounds of a server tool."""
 _OVERFLOWED = "model_context_window_exceeded"
@@ -72,11 +76,16 @@ def rest(state: RunState, now_ms: int) -> Rest | None:
     limits, spend = state.limits, state.spend
     most = limits.max_cost_usd
     return Rest(
-        cost_usd=None if most is None else most - spend.cost_usd,
-        tokens=limits.max_tokens_total - spend.tokens,
-        output_tokens=limits.max_output_tokens - spend.output_tokens,
+        cost_usd=None if most is None else _near(most - spend.cost_usd, _DEAREST_STEP_USD),
+        tokens=_near(limits.max_tokens_total - spend.tokens, _LONGEST_STEP),
+        output_tokens=_near(limits.max_output_tokens - spend.output_tokens, _LONGEST_STEP),
         until_ms=now_ms + int((limits.max_wall_time - went_s(state, now_ms)) * 1000),
     )
+
+
+def _near(left: N, step: int) -> N | None:
+    """Leave out what a step cannot come near to: history holds it with every step."""
+    return left if left < step else None
 
 
 def may_compact(state: RunState) -> bool:
@@ -110,7 +119,7 @@ def ending_of(state: RunState, reply: ClaudeReply) -> Ending | None:
         return "limit_repeats", f"the API paused Claude's turn {state.pauses} times in a row"
     if stopped in CONTINUES or goes_on(state, reply):
         return None
-    if reply.lowered and stopped == "max_tokens":
+    if reply.lowered:
         return reply.lowered, "Claude's last reply was cut off where the limit was met"
     return _ENDINGS.get(stopped, ("unknown_stop", f"Claude stopped for {stopped!r}, unknown here"))
 

@@ -47,7 +47,11 @@ class Terse(Wire):
 
 
 def terse(value: BaseModel, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
-    """Serialize a value without the fields that are as their defaults."""
+    """Serialize a value without the fields that are as their defaults; `kind` tells its type."""
     known = type(value).model_fields
     said: dict[str, Any] = whole(value)
-    return {n: told for n, told in said.items() if getattr(value, n) != known[n].default}
+    return {
+        name: told
+        for name, told in said.items()
+        if name == "kind" or getattr(value, name) != known[name].default
+    }

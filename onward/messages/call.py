@@ -6,6 +6,8 @@ from onward.messages.base import EffectClass, Terse, Wire
 from onward.messages.identity import RunRef, Witness
 from onward.messages.request import Workspace
 
+USUAL_TIMEOUT_S = 120.0
+"""What histories leave out, so it never changes: not even where tools get another default."""
 Settler = Literal["person", "model"]
 """Who settles a doubt: a person, for whom the run waits, or Claude, who is told of it."""
 
@@ -32,7 +34,7 @@ class PreparedCall(Terse):
     """Idempotency key for the downstream, `onw_…`."""
     summary: str
     """The arguments in one line, for people."""
-    timeout_s: float
+    timeout_s: float = USUAL_TIMEOUT_S
     """Seconds that one attempt may take."""
     refusal: str | None = None
     """Why the call may not run at all (unknown tool, invalid input); told to Claude."""
@@ -59,14 +61,14 @@ class ToolInput(Terse):
     workspace: Workspace | None = None
     witness: Witness
     takeover_s: float
-    timeout_s: float
+    timeout_s: float = USUAL_TIMEOUT_S
     business: BusinessKey | None = None
 
 
 class CallResult(Terse):
     """Result of every tool activity: what Claude is told, bounded and cleaned once."""
 
-    status: Literal["done", "failed", "in_doubt"]
+    status: Literal["done", "failed", "in_doubt"] = "done"
     content: str
     """JSON text of a tool_result's `content`: a string or a list of blocks."""
     whole: str = ""

@@ -1,10 +1,17 @@
 """Which run an activity belongs to, and the proof of which ledger and transcript it means."""
 
-from onward.messages.base import Terse, Wire
+from typing import Any, cast
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from onward.messages.base import Terse, Wire, terse
 
 
 class RunRef(Terse):
-    """Which run an activity belongs to. In every activity's input (ledger.md 1.1, 1.3)."""
+    """Which run an activity belongs to. In every activity's input (ledger.md 1.1, 1.3).
+
+    Ids that are equal are written once: history holds them with every activity.
+    """
 
     workflow_id: str
     first_run_id: str
@@ -16,6 +23,24 @@ class RunRef(Terse):
     reset_lineage: bool = False
     """An earlier workflow run of the chain was made by a reset."""
     deployment: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_out(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        told = cast("dict[str, Any]", given)
+        run_id = told.get("run_id") or told.get("first_run_id")
+        return {"original_run_id": run_id, **told, "run_id": run_id}
+
+    @model_serializer(mode="wrap")
+    def _told_once(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        told = terse(self, whole)
+        if self.original_run_id == self.run_id:
+            del told["original_run_id"]
+        if self.run_id == self.first_run_id:
+            del told["run_id"]
+        return told
 
     @property
     def has_lineage(self) -> bool:
