@@ -214,6 +214,7 @@ class RunState:
         """Take what a reply cost, whatever becomes of it."""
         self.read_bytes += len(reply.message)
         self.running_s += reply.took_s
+        self.people_s += reply.people_s
         self.asking = ""
         self.spend += reply.spend
 
