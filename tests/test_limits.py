@@ -223,6 +223,8 @@ async def test_a_limit_is_raised_and_lowered_while_the_run_goes_on(
     [
         ({"max_steps": 2}, {"max_steps": 9}, 4),
         ({"max_cost_usd": "0.03"}, {"max_cost_usd": 1}, 4),
+        # Met by the worker, which finds too little left for a third reply.
+        ({"max_cost_usd": "0.05"}, {"max_cost_usd": 1}, 4),
         ({"max_output_tokens": 2000}, {"max_output_tokens": 50_000}, 4),
     ],
 )
@@ -238,6 +240,19 @@ async def test_a_run_that_waits_at_a_limit_goes_on_when_it_is_raised(
         result = await run.ended()
     assert (result.outcome, len(run.requests), result.steps) == ("completed", requests, 4)
     await run.replay()
+
+
+async def test_a_reply_that_a_limit_cut_off_is_gone_on_with_when_it_is_raised(bench: Bench) -> None:
+    """What Claude had said is neither lost nor paid again: it is told to go on."""
+    last = says("x" * 40_000, needs_tokens=5000, usage=PAID)
+    async with bench.worker(app_of(look, at_limit="wait")):
+        run = await bench.start(paid(), last, says("The end."), max_output_tokens=4000)
+        await waiting(run)
+        await change(run, max_output_tokens=50_000)
+        result = await run.ended()
+    assert (result.outcome, asked(run)) == ("completed", [4000, 2000, 16_000])
+    assert result.text.startswith("xxx")
+    assert result.text.endswith("The end.")
 
 
 async def test_a_run_that_waits_at_a_limit_can_be_cancelled(bench: Bench) -> None:
