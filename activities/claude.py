@@ -136,17 +136,21 @@ class _StepAttempt:
                 budget = Budget(self._given, found.opening, turn, self._requests.spend)
                 request = budget.affordable(request_of(self._given, found, turn))
                 request = self._requests.heeding(request)
-                message = await self._message(found, turn, request)
+                share = Share(self._services.rate_limits, request, self._name)
+                message = await self._message(found, turn, request, share)
             except (Exception, asyncio.CancelledError):
                 await self._position.release(maybe=False, count=self._requests.sent_now)
                 raise
-            return await self._record(found, turn, request, json_text.dumps(message))
+            reply = await self._record(found, turn, request, json_text.dumps(message))
+            await share.settle(self._requests.current)
+            return reply
 
-    async def _message(self, found: Before, turn: Turn, request: Request) -> dict[str, Any]:
+    async def _message(
+        self, found: Before, turn: Turn, request: Request, share: Share
+    ) -> dict[str, Any]:
         limit = found.opening.limits.max_requests_per_step
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
-        share = Share(self._services.rate_limits, request, self._name)
         tokens = uncached_tokens(request, turn, self._given.context, found.opening.cache)
         await share.wait(tokens, self._given.rest.until_ms if self._given.rest else None)
         anthropic = self._services.anthropic
@@ -161,7 +165,6 @@ class _StepAttempt:
             await share.settle(self._requests.current, posture)
             # Alone: a proxy's whole page, or a key that fits no header, would be shown with it.
             raise failed from None
-        await share.settle(self._requests.current)
         if self._given.compact == "now":
             refuse_no_summary(message, self._requests.spend)
         return message
