@@ -4,6 +4,7 @@ The client never retries by itself: Temporal is the one retry layer.
 """
 
 import hashlib
+import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -56,15 +57,19 @@ def client(*, silence_s: float = SILENCE_S, **options: Any) -> AsyncAnthropic:
 
     Raises `UsageError` where the base URL is none.
     """
+    _refuse_no_url(options.get("base_url") or os.environ.get("ANTHROPIC_BASE_URL") or _OFFICIAL)
     timeout = httpx2.Timeout(silence_s, connect=_CONNECT_S)
+    return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
+
+
+def _refuse_no_url(base_url: str) -> None:
     try:
-        made = AsyncAnthropic(max_retries=0, timeout=timeout, **options)
+        url = httpx2.URL(base_url)
     except httpx2.InvalidURL as error:
         raise UsageError(f"ANTHROPIC_BASE_URL is no URL: {error}") from error
-    if made.base_url.scheme not in {"http", "https"} or not made.base_url.host:
-        found = f"{made.base_url.scheme}://{made.base_url.netloc.decode()}"
+    if url.scheme not in {"http", "https"} or not url.host:
+        found = f"{url.scheme}://{url.netloc.decode()}"
         raise UsageError(f"ANTHROPIC_BASE_URL begins with {found!r}; expected {_OFFICIAL!r} or so")
-    return made
 
 
 async def ask(

@@ -150,16 +150,13 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
         details={"error_code": "enforced_spend_limit_reached"},
     )
     bench.api.scripts["cap"] = bench.script(says(faults=[Fault(status=429, error=detail)]))
-    client = claude.client(
-        base_url=bench.api.url,
-        api_key="test",
-    )
     request = reply_request(
         '{"model":"claude-sonnet-5-5","max_tokens":10}',
         [b'{"role":"user","content":"[script:cap]"}'],
     )
-    with pytest.raises(anthropic.RateLimitError) as caught:
-        await claude.ask(client, request, lambda *_: None, lambda _: None)
+    async with claude.client(base_url=bench.api.url, api_key="test") as client:
+        with pytest.raises(anthropic.RateLimitError) as caught:
+            await claude.ask(client, request, lambda *_: None, lambda _: None)
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0

@@ -8,7 +8,7 @@ import anthropic
 import httpx2
 import pytest
 import pytest_asyncio
-from anthropic import AsyncAnthropic
+from anthropic import DEFAULT_MAX_RETRIES, AsyncAnthropic
 
 from onward.testing.messages_api import Fault, Script, ScriptedAPI, Step
 
@@ -64,8 +64,22 @@ async def api() -> AsyncGenerator[ScriptedAPI]:
         yield running
 
 
-def client(api: ScriptedAPI, *, read_s: float = 5) -> Any:
-    return AsyncAnthropic(base_url=api.url, api_key="any", max_retries=0, timeout=read_s)
+MADE: list[AsyncAnthropic] = []
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def closing() -> AsyncGenerator[None]:
+    """Close every client: one that the collector finds may be closed in a workflow's loop."""
+    yield
+    for made in MADE:
+        await made.close()
+    MADE.clear()
+
+
+def client(api: ScriptedAPI, *, read_s: float = 5, **options: Any) -> Any:
+    options = {"max_retries": 0, "timeout": read_s} | options
+    MADE.append(AsyncAnthropic(base_url=api.url, api_key="any", **options))
+    return MADE[-1]
 
 
 async def final(api: ScriptedAPI, script: str, *, read_s: float = 5) -> Any:
@@ -199,7 +213,7 @@ async def test_a_gateway_may_answer_in_one_piece_though_it_was_asked_to_stream(
 
 async def test_a_fault_may_last_for_ever(api: ScriptedAPI) -> None:
     """What the SDK's default of two retries sends for one call is seen in the journal (B02)."""
-    impatient = AsyncAnthropic(base_url=api.url, api_key="any")
+    impatient = client(api, max_retries=DEFAULT_MAX_RETRIES)
     with pytest.raises(anthropic.InternalServerError):
         await impatient.messages.create(**asking("forever"))
     counts = [entry.headers["x-stainless-retry-count"] for entry in api.journal.of("forever")]
