@@ -53,12 +53,12 @@ def statuses(bench: Bench) -> set[int | None]:
 
 async def test_two_workers_use_95_percent_of_the_rate(bench: Bench) -> None:
     """No 429, and at least 95 % of what is allowed, over both of them, with nothing saved up."""
-    app, rpm = app_of(look), 300
+    app, rpm = app_of(look), 240
     async with limited(bench, requests=rpm) as first:
         second = await another(first)
         first.api.rates.drain()
         async with first.worker(app, **CHEAP), second.worker(app, **CHEAP):
-            steps = [uses(("look", {}))] * 14
+            steps = [uses(("look", {}))] * 10
             runs = [await first.start(*steps, says()) for _ in range(6)]
             await asyncio.gather(*(run.ended() for run in runs))
     assert statuses(first) == {200}
@@ -70,7 +70,7 @@ async def test_two_workers_use_95_percent_of_the_rate(bench: Bench) -> None:
 
 def steady(bench: Bench) -> Sequence[Entry]:
     """Return the requests but those of the beginning, when little is known, and of the end."""
-    return bench.api.journal[20:-6]
+    return bench.api.journal[16:-6]
 
 
 async def test_who_waits_holds_nothing_and_is_served_in_turn(bench: Bench) -> None:
