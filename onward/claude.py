@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import httpx2
 from anthropic import (
@@ -193,19 +193,22 @@ def _take(fold: MessageFold, event: dict[str, Any], response: httpx2.Response) -
 
 
 def _in_stream(event: dict[str, Any], response: httpx2.Response, *, begun: bool) -> Refusal:
-    error = event.get("error")
-    told: dict[str, Any] = error if isinstance(error, dict) else {}
-    kind, details = str(told.get("type")), told.get("details")
+    told = _object(event.get("error"))
+    kind = str(told.get("type"))
     return Refusal(
         STATUS_OF.get(kind, 500),
         kind,
         words=str(told.get("message")),
         request_id=event.get("request_id") or response.headers.get("request-id"),
         place=_place(response.request.url),
-        code=str(details.get("error_code") or "") if isinstance(details, dict) else "",
+        code=str(_object(told.get("details")).get("error_code") or ""),
         in_stream=True,
         begun=begun,
     )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def posture(error: BaseException) -> Posture | None:
@@ -216,13 +219,15 @@ def posture(error: BaseException) -> Posture | None:
         case Refused():
             return posture_of(error.told)
         case Unanswerable():
-            return Posture("stop", f"Claude's reply cannot be kept without loss: {_told(error)}")
+            return Posture(
+                "stop", f"Claude's reply cannot be kept without loss: {error}{_notes(error)}"
+            )
         case UnknownDelta():
-            text = f"Claude's stream cannot be kept without loss: {_told(error)}"
+            text = f"Claude's stream cannot be kept without loss: {error}{_notes(error)}"
             text = f"{text}. The next request asks for it in one piece"
             return Posture("unstreamed", text, delay_s=0.0)
         case StreamBroken():
-            return Posture("retry", f"Claude's reply did not arrive whole: {_told(error)}")
+            return Posture("retry", f"Claude's reply did not arrive whole: {error}{_notes(error)}")
         case _:
             return _unwritable(error) or _wire_posture(error)
 
@@ -271,10 +276,6 @@ def _wire_posture(error: BaseException) -> Posture | None:
             return Posture("retry", f"the connection to Claude broke: {error!r}{_notes(error)}")
         case _:
             return None
-
-
-def _told(error: Exception) -> str:
-    return f"{error}{_notes(error)}"
 
 
 def _notes(error: Exception) -> str:

@@ -12,19 +12,14 @@ import httpx2
 import pytest
 from agent_runs import MODEL, Bench, Run, app_of, says, uses
 from aiohttp import web
+from one_request import asked, made_of
 
 from onward import claude, json_text, tool
-from onward.claude_errors import Posture
-from onward.claude_request import reply_request
 from onward.errors import UsageError
 from onward.local_services.ports import free_ports
 from onward.stream import StreamBroken, Unanswerable
 from onward.testing import wait_until
 from onward.testing.messages_api import Asked, ErrorDetail, Fault, Step
-
-REQUEST = reply_request(
-    f'{{"model":"{MODEL}","max_tokens":9}}', [b'{"role":"user","content":"Go."}']
-)
 
 
 @tool
@@ -155,22 +150,12 @@ async def answering(body: str, kind: str, status: int = 200) -> AsyncGenerator[s
         await runner.cleanup()
 
 
-async def asked(url: str, **options: Any) -> dict[str, Any]:
-    """Send a request there."""
-    async with claude.client(base_url=url, **{"api_key": "test"} | options) as client:
-        return await claude.ask(client, REQUEST, lambda *_: None, lambda _: None)
-
-
-async def made_of(url: str, **options: Any) -> Posture:
-    """Send a request there, and say what is made of its failure."""
-    with pytest.raises(Exception) as caught:  # noqa: PT011  (`posture` says which ones)
-        await asked(url, **options)
-    posture = claude.posture(caught.value)
-    assert posture is not None, caught.value
-    return posture
-
-
-MESSAGE = {"type": "message", "content": [], "stop_reason": "end_turn", "model": MODEL}
+MESSAGE: dict[str, Any] = {
+    "type": "message",
+    "content": [],
+    "stop_reason": "end_turn",
+    "model": MODEL,
+}
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
