@@ -132,8 +132,9 @@ async def test_a_run_begun_before_reads_as_it_did(
     """A worker of before 0.3 may have its workflow, and would schedule what was read already."""
     opening = LifecycleActivities._opening  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def of_before(self: LifecycleActivities, *given: Any) -> Opening:
-        return opening(self, *given).model_copy(update={"reads_in_step": False})
+    async def of_before(self: LifecycleActivities, *given: Any) -> Opening:
+        found = await opening(self, *given)
+        return found.model_copy(update={"reads_in_step": False})
 
     monkeypatch.setattr(LifecycleActivities, "_opening", of_before)
     run = await bench.run(Looks().app, uses(look("a")), says())
