@@ -1,79 +1,22 @@
 """Recorded traffic is replayed as it was; our own messages of every kind survive the same way."""
 
 import json
-import os
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 import pytest_asyncio
 from anthropic import AsyncAnthropic
+from message_kinds import KINDS, USAGE
+from recorded import FILES
 
 from onward.testing.messages_api import Script, ScriptedAPI, Step
 from onward.testing.messages_api.checks import check
 from onward.testing.messages_api.memory import Memory
 from onward.testing.messages_api.stream import decode, encode, events, fold, split
 
-BESIDE = Path(__file__).parents[2] / "shared" / "cassettes"
-CASSETTES = Path(os.environ.get("ONWARD_CASSETTES", BESIDE))
-FILES = sorted(CASSETTES.glob("*/*.json"))
 HEADERS = {"x-api-key": "any", "anthropic-version": "2026-10-21"}
-
-CITED = {"type": "char_location", "cited_text": "It rains.", "document_index": 0}
-USAGE = {
-    "input_tokens": 4,
-    "cache_creation_input_tokens": 30,
-    "cache_read_input_tokens": 2000,
-    "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10},
-    "output_tokens": 17,
-    "output_tokens_details": {"thinking_tokens": 5},
-    "server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0},
-    "service_tier": "standard",
-    "iterations": [{"type": "message", "input_tokens": 4, "output_tokens": 17}],
-}
-KINDS: dict[str, list[dict[str, Any]]] = {
-    "text": [{"type": "text", "text": "Grüße, 你好 \u2028 \U0001f600."}],
-    "empty": [],
-    "thinking": [{"type": "thinking", "thinking": "Let me see.", "signature": "c2ln"}],
-    "omitted_thinking": [{"type": "thinking", "thinking": "", "signature": "c2ln"}],
-    "redacted_thinking": [{"type": "redacted_thinking", "data": "ZGF0YQ=="}],
-    "citations": [{"type": "text", "text": "It rains.", "citations": [CITED, CITED]}],
-    "parallel_calls": [
-        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"z": 1, "a": [None]}},
-        {"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}},
-    ],
-    "server_tool": [
-        {
-            "type": "server_tool_use",
-            "id": "srvtoolu_1",
-            "name": "web_search",
-            "input": {"query": "rain"},
-        },
-        {
-            "type": "web_search_tool_result",
-            "tool_use_id": "srvtoolu_1",
-            "content": [
-                {"type": "web_search_result", "title": "Rain", "encrypted_content": "eA=="}
-            ],
-        },
-    ],
-    "mcp": [
-        {
-            "type": "mcp_tool_use",
-            "id": "mcptoolu_1",
-            "name": "echo",
-            "input": {"a": 1},
-            "server_name": "s",
-        },
-        {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": []},
-    ],
-    "compaction": [{"type": "compaction", "content": "So far: rain.", "encrypted_content": "eA=="}],
-    "fallback": [{"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}],
-    "unknown": [{"type": "hologram", "cells": [1, 2.5, 10**30], "note": None}],
-    "unknown_field": [{"type": "text", "text": "Hi.", "hue": {"deep": [True]}}],
-}
 
 
 def asking(script: str, **more: Any) -> dict[str, Any]:
