@@ -219,9 +219,8 @@ def posture(error: BaseException) -> Posture | None:
         case Refused():
             return posture_of(error.told)
         case Unanswerable():
-            return Posture(
-                "stop", f"Claude's reply cannot be kept without loss: {error}{_notes(error)}"
-            )
+            text = f"Claude's reply cannot be kept without loss: {error}{_notes(error)}"
+            return Posture("stop", text)
         case UnknownDelta():
             text = f"Claude's stream cannot be kept without loss: {error}{_notes(error)}"
             text = f"{text}. The next request asks for it in one piece"
