@@ -138,6 +138,7 @@ async def test_a_budget_holds_over_a_kill(crash_bench: CrashBench) -> None:
     assert str(result.spend.cost_usd) == "0.04"
 
 
+@pytest.mark.field("E03")
 async def test_lost_replies_are_paid_from_the_budget(bench: Bench) -> None:
     """A reply that is lost each time is asked for until the budget ends, not beyond."""
     usage = PAID | {"input_tokens": 5000}
@@ -149,6 +150,7 @@ async def test_lost_replies_are_paid_from_the_budget(bench: Bench) -> None:
     assert (len(run.requests), run.result.spend.lost_requests) == (3, 2)
 
 
+@pytest.mark.field("E03")
 async def test_limits_hold_over_continue_as_new(bench: Bench) -> None:
     """What was spent is carried along, and so is a limit that was changed in mid-run."""
     bench.history_events = 12
@@ -161,6 +163,7 @@ async def test_limits_hold_over_continue_as_new(bench: Bench) -> None:
     assert len(await run.chain()) > 1
 
 
+@pytest.mark.field("E03")
 async def test_a_reset_pays_for_nothing_twice(bench: Bench) -> None:
     """A run that is reset after its limit meets it again, and sends no request more."""
     async with bench.worker(app_of(look)):
@@ -283,6 +286,7 @@ async def test_waiting_at_a_limit_is_not_counted_as_time(bench: Bench) -> None:
 # ---- a model of unknown price
 
 
+@pytest.mark.field("E03")
 async def test_a_limit_in_money_is_refused_where_no_price_is_known(bench: Bench) -> None:
     """Never taken for unlimited: the run ends before it spends anything, and says the way out."""
     app = app_of(look)
