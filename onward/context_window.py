@@ -1,7 +1,7 @@
 """How full a request to Claude is, in the model's tokens and in the bytes that the API takes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from onward import json_text
@@ -20,6 +20,8 @@ _BYTES_PER_TOKEN = 3
 _IMAGE_TOKENS = 5_000
 """Of the largest image, whatever its bytes."""
 _OWN = frozenset({"message", "fallback_message"})
+_SERVERS_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Calls of tools that the API runs: Claude reads their results in the same request."""
 
 
 def context_use(message: str, model: str, body_bytes: int, window: int | None = None) -> ContextUse:
@@ -28,13 +30,22 @@ def context_use(message: str, model: str, body_bytes: int, window: int | None = 
     `window`: tokens that the model takes; None: what our table says. After a summary, which no
     request has held yet, only its own tokens are known.
     """
-    usage: dict[str, Any] = json_text.plain(json_text.load_object(message).get("usage") or {})
-    known = capacity(model)
+    told = json_text.load_object(message)
+    usage: dict[str, Any] = json_text.plain(told.get("usage") or {})
+    tokens, known = _tokens(usage), capacity(model)
+    if _in_rounds(told) and not usage.get("iterations"):
+        # The API counted the prompt anew in each round, so that it may seem longer than any window.
+        tokens = min(tokens, (body_bytes + len(message.encode())) // _BYTES_PER_TOKEN)
     return ContextUse(
-        tokens=_tokens(usage),
+        tokens=tokens,
         window=window or (known.context_window if known else None),
         body_bytes=body_bytes,
     )
+
+
+def _in_rounds(message: Mapping[str, Any]) -> bool:
+    blocks: list[dict[str, Any]] = message.get("content") or []
+    return any(block.get("type") in _SERVERS_CALLS for block in blocks)
 
 
 def nearly_full(last: ContextUse, turn: str, body_bytes: int, max_tokens: int) -> str:

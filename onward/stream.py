@@ -93,9 +93,11 @@ class MessageFold:
                 pass  # `ping` and events that newer servers add carry no part of the reply
 
     def _start(self, message: dict[str, Any]) -> None:
-        if self._message is not None:
+        told_before = (self._message or {}).get("content") or ()
+        if len(self._blocks) > len(told_before):
             raise StreamBroken("a second message began before the first one had ended")
-        self._message = dict(message)
+        # One that begins anew before any block of it came: a gateway asked another server.
+        self._message, self._blocks = dict(message), []
         # Where code that Claude runs calls tools, the API tells each next call whole right here.
         for block in message.get("content") or ():
             self._take(block)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -40,6 +41,7 @@ _PRICES: dict[str, tuple[int | str, ...]] = {
     "claude-haiku-4-5": (1, "1.25", 2, "0.1", 5),
 }
 """Dollars per million tokens: input, written for 5 minutes, for an hour, read, output."""
+_MESSAGE = re.compile(r".*?event: message_stop\n[^\n]*\n*", re.DOTALL)
 _WEB_SEARCH = Decimal("0.01")
 _US = Decimal("1.1")
 
@@ -81,13 +83,12 @@ def _read(file: Path) -> Iterator[Recording]:
     if "sse" not in response:
         yield Recording(name, response)
         return
-    begin = "event: message_start"
-    for number, rest in enumerate(response["sse"].split(begin)[1:]):
-        yield Recording(f"{name} {number}", {**response, "sse": begin + rest})
+    for number, sse in enumerate(_MESSAGE.findall(response["sse"])):
+        yield Recording(f"{name} {number}", {**response, "sse": sse})
 
 
 def _parsed(sse: str) -> list[dict[str, Any]]:
-    data = (line.removeprefix("data:") for line in sse.splitlines() if line.startswith("data:"))
+    data = (line.removeprefix("data:") for line in sse.split("\n") if line.startswith("data:"))
     return [json_text.load_object(text) for text in data]
 
 
@@ -95,7 +96,7 @@ def _told(sse: str) -> dict[str, Any]:
     """Put a stream together, as documented and no cleverer."""
     message: dict[str, Any] = {}
     arguments: dict[int, str] = {}
-    for line in sse.splitlines():
+    for line in sse.split("\n"):
         event = parse(line.removeprefix("data:")) if line.startswith("data:") else {}
         match event.get("type"):
             case "message_start":

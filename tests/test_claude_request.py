@@ -157,6 +157,17 @@ def test_how_full_it_is_is_told_by_the_last_reply_alone() -> None:
     assert context_use(cached, "some-model", 9) == ContextUse(tokens=78, body_bytes=9)
 
 
+def test_what_was_read_in_many_rounds_fills_the_window_once() -> None:
+    """A search is one request in which Claude reads the prompt again and again: all is counted."""
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    said = {"content": [search], "usage": {"input_tokens": 960_000, "output_tokens": 5_000}}
+    message = json.dumps(said)
+    use = context_use(message, MODEL, 300_000)
+    assert use.tokens == (300_000 + len(message)) // 3
+    whole = json.dumps({**said, "content": []})
+    assert context_use(whole, MODEL, 300_000).tokens == 965_000
+
+
 def test_every_iteration_is_paid_at_its_own_model() -> None:
     """A summary's and an adviser's tokens are in no top-level field, and cost all the same."""
     usage = {

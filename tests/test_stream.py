@@ -113,6 +113,13 @@ def test_what_follows_the_end_of_a_message_is_no_part_of_it() -> None:
     assert fold.whole
 
 
+def test_a_message_that_begins_twice_is_the_second() -> None:
+    """Before any block of it nothing is lost: a gateway that asked another server tells it so."""
+    second: Event = {"type": "message_start", "message": {**START, "content": [TEXT]}}
+    fold = folded([second, second, started(TEXT, 1), stopped(1), *END])
+    assert fold.message["content"] == [TEXT, TEXT]
+
+
 BEGUN: Event = {"type": "message_start", "message": START}
 TEXT: Event = {"type": "text", "text": ""}
 USE: Event = {"type": "tool_use", "id": "toolu_1", "name": "act", "input": {}}
@@ -123,7 +130,7 @@ FOR_TOOLS: Event = {"type": "message_delta", "delta": {"stop_reason": "tool_use"
     ("stream", "said"),
     [
         pytest.param([], "no message_start", id="nothing"),
-        pytest.param([BEGUN, BEGUN, *END], "second message", id="begun twice"),
+        pytest.param([BEGUN, started(TEXT), BEGUN, *END], "second message", id="begun twice"),
         pytest.param([started(TEXT), *END], "before message_start", id="a block first"),
         pytest.param([BEGUN, started(TEXT, 1), *END], "expected 0", id="a block lost"),
         pytest.param([BEGUN, started(TEXT), started(TEXT), *END], "expected 1", id="a block twice"),
