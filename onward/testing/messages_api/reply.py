@@ -121,8 +121,7 @@ def _recorded(response: Object, chunk_chars: int) -> Reply:
     status: int = response.get("status", 200)
     if "sse" in response:
         sse: str = response["sse"]
-        message = _folded(sse)
-        body = b"" if message is None else dumps(message).encode()
+        message, body = _folded(sse)
         return Reply(status, message, body, tuple(split(sse)))
     body_value: Object = response["body"]
     body = dumps(body_value).encode()
@@ -132,12 +131,12 @@ def _recorded(response: Object, chunk_chars: int) -> Reply:
     return Reply(status, body_value, body, tuple(map(encode, stream)))
 
 
-def _folded(sse: str) -> Object | None:
+def _folded(sse: str) -> tuple[Object | None, bytes]:
     try:
         message = fold(decode(sse))
-    except UnknownDeltaError:
-        return None
-    return message or None
+        return (message, dumps(message).encode()) if message else (None, b"")
+    except (UnknownDeltaError, RecursionError):  # a test may nest as deep as no client can read
+        return None, b""
 
 
 def sent_message(reply: Reply) -> Object | None:
