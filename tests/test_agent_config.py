@@ -150,6 +150,7 @@ def test_what_a_model_takes_is_not_refused(model: str, options: dict[str, Any]) 
         ("max_steps=-1", "max_steps is -1"),
         ("max_wall_time='soon'", "max_wall_time is 'soon'"),
         ("max_tokens_total=0.5", "max_tokens_total is 0.5"),
+        ("max_step=5", "found max_step; there is no limit of that name"),
     ],
 )
 def test_a_limit_that_limits_nothing_is_named(

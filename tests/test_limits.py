@@ -218,6 +218,20 @@ async def test_a_limit_is_raised_and_lowered_while_the_run_goes_on(
     await run.replay()
 
 
+async def test_a_limit_that_is_raised_while_a_step_is_tried_again_holds_for_it(
+    bench: Bench,
+) -> None:
+    """A run that would end at its old limit, which its step still knew, goes on instead."""
+    busy = says(faults=[Fault(status=529, retry_after=3)])
+    async with bench.worker(app_of(look)):
+        run = await bench.start(busy, max_wall_time=2.5)
+        await wait_until(lambda: run.requests, 30, what="the first request")
+        await change(run, max_wall_time=60)
+        result = await run.ended()
+    assert (result.outcome, len(run.requests)) == ("completed", 2)
+    await run.replay()
+
+
 # ---- waiting at a limit
 
 

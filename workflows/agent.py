@@ -118,11 +118,13 @@ class AgentWorkflow:
         state = self._state
         self._show("asking Claude")
         asks_now(state, now_ms())
+        limits = state.limits
         try:
             reply = await ask_claude(state, self._heed_cancel)
         except ActivityError as error:
             limit = self._met(error)
-            return await self._limited(limit)
+            # The step knew only those of its beginning: changed meanwhile, they are looked at anew.
+            return None if state.limits != limits else await self._limited(limit)
         if asks_again(state, reply):
             state.put_aside(reply, room_again(state, reply))
             return None

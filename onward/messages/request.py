@@ -1,9 +1,9 @@
 """What a person may set for a run: its limits, its folder, its end."""
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, ValidationInfo, model_validator
 
 from onward.messages.base import Wire
 
@@ -32,6 +32,16 @@ class Limits(Wire):
     max_requests_per_step: Annotated[int, Field(gt=0)] = 100
     """Requests sent for one step before the run gives up on it: an outage of more than an hour.
     Replies that were lost on their way cost money, so of those far fewer are allowed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any, info: ValidationInfo) -> Any:
+        # From the wire, a name that is not known is a newer release's; in code, a slip of the pen
+        # that would leave a run without the limit that was meant.
+        known = {*cls.model_fields, *_TOKENS.choices, *_TIME.choices}
+        if info.mode == "python" and isinstance(given, dict) and (odd := given.keys() - known):
+            raise ValueError(f"found {', '.join(sorted(odd))}; there is no limit of that name")
+        return given
 
 
 class LimitOverrides(Wire):
