@@ -49,7 +49,8 @@ class Request:
         The API refuses results of calls that such code waits for without it. A container that the
         agent names itself stays.
         """
-        own = json_text.load_object(self.body[: self.messages_at] + b"}").get("container") or {}
+        head = json_text.load_object(self.body[: self.messages_at] + b"}")
+        own: str | dict[str, Any] = head.get("container") or {}
         if isinstance(own, str) or own.get("id"):
             return self
         return self.but(container={**own, "id": container} if own else container)

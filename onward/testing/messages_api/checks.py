@@ -157,7 +157,9 @@ def _nothing_beside(index: int, before: Object, message: Object) -> Iterator[Vio
 def _container(body: Object) -> Iterator[Violation]:
     """Check that results for code that waits for them name the container it waits in."""
     before = messages_of(body)[-2:-1]
-    callers = [block.get("caller") or {} for message in before for block in blocks_of(message)]
+    callers: list[Object] = [
+        block.get("caller") or {} for message in before for block in blocks_of(message)
+    ]
     waiting = any(caller.get("type", "direct") != "direct" for caller in callers)
     if waiting and results_of(messages_of(body)[-1]) and not body.get("container"):
         yield Violation(
