@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -10,13 +11,19 @@ from typing import Any
 import anthropic
 import httpx2
 import pytest
-from agent_runs import MODEL, Bench, Run, app_of, says, uses
+from agent_runs import MODEL, Bench, Run, app_of, connected, says, uses
 from aiohttp import web
 from one_request import asked, made_of
+from temporalio.testing import ActivityEnvironment
 
+from activities.pulse import Pulse
+from activities.requests import StepRequests
 from onward import claude, json_text, tool
+from onward.claude_request import reply_request
 from onward.errors import UsageError
+from onward.ledger import Ledger
 from onward.local_services.ports import free_ports
+from onward.messages import Attempt, RunRef
 from onward.stream import StreamBroken, Unanswerable
 from onward.testing import wait_until
 from onward.testing.messages_api import Asked, ErrorDetail, Fault, Step
@@ -96,6 +103,19 @@ async def test_what_no_stream_can_tell_is_asked_for_in_one_piece(bench: Bench) -
     assert bodies[0] == bodies[1]
     assert (run.result.outcome, run.result.spend.lost_requests) == ("completed", 1)
     assert (await run.activities()).count("act") == 1
+
+
+async def test_what_was_demanded_outlives_the_attempt_and_redis() -> None:
+    """Where the ledger lost it, the dead attempt's last heartbeat still tells the next one."""
+    told = Attempt(model=MODEL, max_tokens=5, unstreamable=True).model_dump(mode="json")
+    env = ActivityEnvironment()
+    env.info = replace(env.info, heartbeat_details=[{"dead": told}])
+    async with connected("redis://127.0.0.1:1") as nowhere:
+        run = RunRef(workflow_id="w", first_run_id="r", run_id="r", original_run_id="r")
+        ledger = Ledger(nowhere, run, strict=True)
+        requests = env.run(StepRequests, ledger, "1", "mine", Pulse(1.0))
+    asked = reply_request(f'{{"model":"{MODEL}","max_tokens":9}}', [])
+    assert requests.heeding(asked) == asked.but(max_tokens=5, stream=False)
 
 
 async def test_a_gateway_that_cannot_stream_is_understood(bench: Bench) -> None:
