@@ -10,15 +10,13 @@ from typing import Any
 from activities.failures import stop
 from onward import json_text
 from onward.caching import Lifetime, lifetime_of
+from onward.claude_errors import LEAST_REPLY_TOKENS
 from onward.claude_request import Request
 from onward.context_window import turn_tokens
 from onward.messages import ClaudeInput, Opening, Outcome, Rest, Spend
 from onward.models import capacity
 from onward.pricing import output_for
 from onward.transcript import Turn
-
-_LEAST_TOKENS = 1024
-"""Of a reply: a shorter one says too little for what its prompt costs, so the limit is met."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Budget:
 
     def _refuse_short(self, bound: "_Bound", wanted: int) -> None:
         # The API refuses a reply that has no more room than its thinking may take.
-        needed = min(wanted, max(_LEAST_TOKENS, _settings(self.opening.frozen).thinking + 1))
+        needed = min(wanted, max(LEAST_REPLY_TOKENS, _settings(self.opening.frozen).thinking + 1))
         if bound.tokens < needed:
             least = f"a prompt of about {self._prompt.tokens:,} tokens and a reply of {needed:,}"
             text = f"{bound.left} may still be spent: too little for {least}"

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from onward import Agent, App, Limits, ToolContext, tool
+from onward import Agent, App, ToolContext, tool
 
 FORGETFUL = "CHAOS_FORGETFUL"
 """Set: `refund` goes where keys are ignored and the first answer is lost; the audit must fail."""
@@ -123,7 +123,5 @@ app = App(
         "chaos",
         model="claude-sonnet-5-5",
         tools=[look_up, refund, book_refund, pay_out, sealed_refund, timed_refund],
-        # A step whose workers are killed again and again is asked again and again.
-        limits=Limits(max_requests_per_step=100),
     )
 )
