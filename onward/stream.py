@@ -136,8 +136,8 @@ class MessageFold:
             raise StreamBroken("message_delta came before message_start")
         usage = _later(self._message.get("usage") or {}, event.get("usage") or {})
         beside = {k: v for k, v in event.items() if k not in {"type", "delta", "usage"}}
-        told = {**beside, **(event.get("delta") or {}), "usage": usage}
-        self._message = _later(self._message, told)
+        told: dict[str, Any] = event.get("delta") or {}
+        self._message = _later(self._message, {**beside, **told, "usage": usage})
         self._count()
 
     def _count(self) -> None:

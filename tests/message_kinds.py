@@ -16,6 +16,26 @@ USAGE = {
     "service_tier": "standard",
     "iterations": [{"type": "message", "input_tokens": 4, "output_tokens": 17}],
 }
+FOUND: dict[str, Any] = {
+    "web_fetch": {"type": "web_fetch_result", "url": "https://x", "retrieved_at": None},
+    "code_execution": {"type": "code_execution_result", "stdout": "1\n", "return_code": 0},
+    "bash_code_execution": {"type": "bash_code_execution_result", "content": []},
+    "text_editor_code_execution": {"type": "text_editor_code_execution_view_result"},
+    "tool_search": {
+        "type": "tool_search_tool_search_result",
+        "tool_references": [{"type": "tool_reference", "tool_name": "look"}],
+    },
+    "advisor": {"type": "advisor_result", "text": "Do not."},
+}
+"""What tools find that the API runs, by their name."""
+
+
+def _served(name: str, found: dict[str, Any]) -> list[dict[str, Any]]:
+    asked = {"type": "server_tool_use", "id": "srvtoolu_1", "name": name, "input": {"x": "y"}}
+    told = {"type": f"{name}_tool_result", "tool_use_id": "srvtoolu_1", "content": found}
+    return [asked, told]
+
+
 KINDS: dict[str, list[dict[str, Any]]] = {
     "text": [{"type": "text", "text": "Grüße, 你好 \u2028 \U0001f600."}],
     "empty": [],
@@ -81,23 +101,7 @@ KINDS: dict[str, list[dict[str, Any]]] = {
             "caller": {"type": "code_execution_20260521", "tool_id": "srvtoolu_1"},
         },
     ],
-    **{
-        kind: [
-            {"type": "server_tool_use", "id": "srvtoolu_1", "name": kind, "input": {"x": "y"}},
-            {"type": f"{kind}_tool_result", "tool_use_id": "srvtoolu_1", "content": found},
-        ]
-        for kind, found in {
-            "web_fetch": {"type": "web_fetch_result", "url": "https://x", "retrieved_at": None},
-            "code_execution": {"type": "code_execution_result", "stdout": "1\n", "return_code": 0},
-            "bash_code_execution": {"type": "bash_code_execution_result", "content": []},
-            "text_editor_code_execution": {"type": "text_editor_code_execution_view_result"},
-            "tool_search": {
-                "type": "tool_search_tool_search_result",
-                "tool_references": [{"type": "tool_reference", "tool_name": "look"}],
-            },
-            "advisor": {"type": "advisor_result", "text": "Do not."},
-        }.items()
-    },
+    **{kind: _served(kind, found) for kind, found in FOUND.items()},
     "blank_text": [{"type": "text", "text": "\n\n"}, {"type": "text", "text": "Hi."}],
     "literals": parse(
         '[{"type":"tool_use","id":"toolu_1","name":"look","input":{"z":1e400,"a":1.50,"m":-0,'

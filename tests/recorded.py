@@ -97,7 +97,7 @@ def _told(sse: str) -> dict[str, Any]:
     message: dict[str, Any] = {}
     arguments: dict[int, str] = {}
     for line in sse.split("\n"):
-        event = parse(line.removeprefix("data:")) if line.startswith("data:") else {}
+        event: dict[str, Any] = parse(line[len("data:") :]) if line.startswith("data:") else {}
         match event.get("type"):
             case "message_start":
                 message = event["message"]
@@ -208,11 +208,13 @@ def _undated(model: str) -> str:
 
 
 def _for_an_hour(part: Mapping[str, Any]) -> int:
-    return int((part.get("cache_creation") or {}).get("ephemeral_1h_input_tokens") or 0)
+    written: dict[str, int | None] = part.get("cache_creation") or {}
+    return written.get("ephemeral_1h_input_tokens") or 0
 
 
 def _searches(message: Mapping[str, Any]) -> int:
-    return int((message["usage"].get("server_tool_use") or {}).get("web_search_requests") or 0)
+    used: dict[str, int | None] = message["usage"].get("server_tool_use") or {}
+    return used.get("web_search_requests") or 0
 
 
 def _sum(parts: list[Mapping[str, Any]], name: str) -> int:

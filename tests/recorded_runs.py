@@ -128,7 +128,8 @@ async def reply_problems(case: Case) -> list[str]:
 
 def container_of(message: dict[str, Any]) -> str | None:
     """Id of the container that Claude's code ran in; None: in none."""
-    return (message.get("container") or {}).get("id")
+    container: dict[str, str] = message.get("container") or {}
+    return container.get("id")
 
 
 def content_sent(run: Run) -> list[str]:

@@ -20,6 +20,10 @@ START: Event = {
     "stop_reason": None,
     "usage": {},
 }
+BEGUN: Event = {"type": "message_start", "message": START}
+TEXT: Event = {"type": "text", "text": ""}
+USE: Event = {"type": "tool_use", "id": "toolu_1", "name": "act", "input": {}}
+FOR_TOOLS: Event = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 END: list[Event] = [
     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
     {"type": "message_stop"},
@@ -36,8 +40,7 @@ def folded(stream: Iterable[Event | str]) -> MessageFold:
 
 def one_block(*told: Event | str) -> Any:
     """Fold a message of one block; returns that block, as JSON."""
-    begun: Event = {"type": "message_start", "message": START}
-    (block,) = folded([begun, *told, stopped(), *END]).message["content"]
+    (block,) = folded([BEGUN, *told, stopped(), *END]).message["content"]
     return parse(json_text.dumps(block))
 
 
@@ -69,9 +72,8 @@ def test_any_stream_tells_its_message(drawn: tuple[Event, list[Event]]) -> None:
 )
 def test_arguments_stay_as_claude_spelt_them(arguments: str) -> None:
     """Number literals, key order and escapes that Python would write otherwise."""
-    use = {"type": "tool_use", "id": "toolu_1", "name": "act", "input": {}}
     pieces = (delta("input_json_delta", partial_json=letter) for letter in arguments)
-    assert canonical(one_block(started(use), *pieces)["input"], ordered=True) == canonical(
+    assert canonical(one_block(started(USE), *pieces)["input"], ordered=True) == canonical(
         parse(arguments), ordered=True
     )
 
@@ -86,9 +88,8 @@ def test_a_number_in_a_block_that_python_cannot_hold_is_kept() -> None:
 @pytest.mark.parametrize("arguments", ['{"a": ', "[NaN]", "nonsense"])
 def test_arguments_that_are_no_json_go_back_in_the_documented_wrapper(arguments: str) -> None:
     """The API takes them so, and Claude is told; the reply is not lost for it."""
-    use = {"type": "tool_use", "id": "toolu_1", "name": "act", "input": {}}
     told = delta("input_json_delta", partial_json=arguments)
-    assert one_block(started(use), told)["input"] == {"INVALID_JSON": arguments}
+    assert one_block(started(USE), told)["input"] == {"INVALID_JSON": arguments}
 
 
 def test_nothing_of_a_hint_for_people_gets_into_a_block() -> None:
@@ -106,9 +107,8 @@ def test_a_null_in_a_delta_adds_nothing() -> None:
 
 def test_what_follows_the_end_of_a_message_is_no_part_of_it() -> None:
     """One reply per request: what a gateway adds after it changes nothing."""
-    begun: Event = {"type": "message_start", "message": START}
-    first = [begun, started({"type": "text", "text": "one"}), stopped(), *END]
-    fold = folded([*first, begun, started({"type": "text", "text": "two"}), stopped(), *END])
+    first = [BEGUN, started({"type": "text", "text": "one"}), stopped(), *END]
+    fold = folded([*first, BEGUN, started({"type": "text", "text": "two"}), stopped(), *END])
     assert [each["text"] for each in fold.message["content"]] == ["one"]
     assert fold.whole
 
@@ -118,12 +118,6 @@ def test_a_message_that_begins_twice_is_the_second() -> None:
     second: Event = {"type": "message_start", "message": {**START, "content": [TEXT]}}
     fold = folded([second, second, started(TEXT, 1), stopped(1), *END])
     assert fold.message["content"] == [TEXT, TEXT]
-
-
-BEGUN: Event = {"type": "message_start", "message": START}
-TEXT: Event = {"type": "text", "text": ""}
-USE: Event = {"type": "tool_use", "id": "toolu_1", "name": "act", "input": {}}
-FOR_TOOLS: Event = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 
 
 @pytest.mark.parametrize(
