@@ -71,6 +71,28 @@ def test_a_request_may_be_changed_but_for_its_messages() -> None:
     assert changed.but(max_tokens=9, stream=True) == request
 
 
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        (None, "container_1"),
+        ({"skills": [{"skill_id": "pdf"}]}, {"skills": [{"skill_id": "pdf"}], "id": "container_1"}),
+        ("container_of_mine", "container_of_mine"),
+        ({"id": "container_of_mine"}, {"id": "container_of_mine"}),
+    ],
+)
+def test_claudes_code_goes_on_in_its_container(own: Any, sent: Any) -> None:
+    """The API refuses the results that such code waits for without it; an agent's own stays."""
+    request = reply_request(frozen(**{"container": own} if own else {}), [USER])
+    assert json.loads(request.in_container("container_1").body)["container"] == sent
+
+
+def test_a_summary_of_the_apis_own_making_is_named_wherever_it_stands() -> None:
+    """It refuses the block otherwise, also in a request that no longer lets it make one."""
+    (summed_up,) = transcript.assistant_message(SUMMARY)
+    request = reply_request(frozen(), [USER, summed_up.encode(), USER])
+    assert request.betas == ("compact-2026-01-12",)
+
+
 def test_a_request_names_the_features_that_it_uses_and_no_others() -> None:
     """A gateway that knows no beta feature is not bothered until one is needed."""
     assert reply_request(frozen(), [USER]).betas == ()

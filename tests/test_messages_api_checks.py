@@ -272,6 +272,17 @@ async def test_a_paused_turn_goes_back_as_the_last_message(api: ScriptedAPI) -> 
     assert (await send(api, body)).json()["stop_reason"] == "end_turn"
 
 
+async def test_results_for_waiting_code_need_its_container(api: ScriptedAPI) -> None:
+    """Code that Claude runs waits for its calls in a container, which the request must name."""
+    body = await second_step(api)
+    caller = {"type": "code_execution_20260521", "tool_id": "srvtoolu_1"}
+    assistant(body)[-1]["caller"] = caller
+    await send(api, body)
+    assert "container" in last_entry(api).violations
+    await send(api, {**body, "container": "container_1"})
+    assert "container" not in last_entry(api).violations
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
