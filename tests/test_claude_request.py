@@ -181,13 +181,11 @@ def test_how_full_it_is_is_told_by_the_last_reply_alone() -> None:
 
 def test_what_was_read_in_many_rounds_fills_the_window_once() -> None:
     """A search is one request in which Claude reads the prompt again and again: all is counted."""
-    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
-    said = {"content": [search], "usage": {"input_tokens": 960_000, "output_tokens": 5_000}}
-    message = json.dumps(said)
-    use = context_use(message, MODEL, 300_000)
-    assert use.tokens == (300_000 + len(message)) // 3
-    whole = json.dumps({**said, "content": []})
-    assert context_use(whole, MODEL, 300_000).tokens == 965_000
+    usage = {"input_tokens": 960_000, "output_tokens": 5_000}
+    searched = json.dumps({"content": [{"type": "server_tool_use"}], "usage": usage})
+    said = json.dumps({"content": [{"type": "text"}], "usage": usage})
+    assert context_use(searched, MODEL, 300_000).tokens == (300_000 + len(searched)) // 3
+    assert context_use(said, MODEL, 300_000).tokens == 965_000
 
 
 def test_every_iteration_is_paid_at_its_own_model() -> None:
