@@ -26,6 +26,9 @@ from onward.transcript import Turn
 _IN_PLACE_S = 1.0
 """A longer wait gives back claim and slot: whoever waits must hold up nobody else."""
 _BYTES_PER_TOKEN = 4
+_LEAST_CACHED_BYTES = 512 * _BYTES_PER_TOKEN
+"""Shorter prompts are not cached, and count again with the next request. (Older models have a higher
+minimum; settling makes up for it.)"""
 _WORDS = {"requests": "requests", "input": "input tokens", "output": "output tokens"}
 
 
@@ -101,7 +104,7 @@ def uncached_tokens(
     new = turn_tokens(turn.content)
     if last is not None and cache == "off":
         return last.tokens + new
-    held_bytes = 0 if last is None else last.body_bytes
+    held_bytes = last.body_bytes if last and last.body_bytes > _LEAST_CACHED_BYTES else 0
     other_bytes = len(request.body) - held_bytes - len(turn.content.encode())
     return max(other_bytes, 0) // _BYTES_PER_TOKEN + new
 

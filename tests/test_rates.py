@@ -114,6 +114,8 @@ def test_what_the_cache_holds_is_not_estimated() -> None:
     assert uncached_tokens(body, turn, None, "auto") == (4_000 - 300) // 4 + 100
     assert uncached_tokens(body, turn, before, "auto") == (1_000 - 300) // 4 + 100
     assert uncached_tokens(body, turn, before, "off") == 900 + 100
+    too_short = ContextUse(tokens=500, body_bytes=2_000)
+    assert uncached_tokens(body, turn, too_short, "auto") == (4_000 - 300) // 4 + 100
 
 
 @pytest_asyncio.fixture(loop_scope="session")
