@@ -27,8 +27,8 @@ _IN_PLACE_S = 1.0
 """A longer wait gives back claim and slot: whoever waits must hold up nobody else."""
 _BYTES_PER_TOKEN = 4
 _LEAST_CACHED_BYTES = 512 * _BYTES_PER_TOKEN
-"""Shorter prompts are not cached, and count again with the next request. (Older models have a higher
-minimum; settling makes up for it.)"""
+"""Shorter prompts are not cached, and count again with the next request. (Older models have a
+higher minimum; settling makes up for it.)"""
 _WORDS = {"requests": "requests", "input": "input tokens", "output": "output tokens"}
 
 
