@@ -15,7 +15,7 @@ async def test_same_id_attaches_while_it_runs(cli: Cli) -> None:
     ran = await cli("start", "waits", "--id", run_id, "--json", "--max-steps", "3")
     assert (ran.code, ran.json["how"]) == (0, "attached")
     assert ran.json["limits"]["max_steps"] == 100
-    assert "stay as they were" in ran.err
+    assert "stay as they are" in ran.err
 
 
 @pytest.mark.usefixtures("worker")

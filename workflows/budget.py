@@ -125,7 +125,8 @@ def ending_of(state: RunState, reply: ClaudeReply) -> Ending | None:
 
 
 def _refusal(reply: ClaudeReply) -> str:
-    told: Any = json_text.values(reply.message).get("stop_details") or {}
+    details = json_text.load_object(reply.message).get("stop_details")
+    told: Any = json_text.plain(details) if isinstance(details, dict) else {}
     category, why = told.get("category"), told.get("explanation")
     text = f"Claude declined to answer ({category})" if category else "Claude declined to answer"
     return f"{text}: {why}" if why else text
