@@ -20,8 +20,10 @@ from temporalio.worker import Replayer
 
 from onward import tool
 from onward.local_services import redis_server
+from onward.messages import LimitChange, Limits
 from onward.names import WORKFLOW
 from onward.testing import wait_until
+from onward.testing.messages_api import Step
 from workflows.agent import AgentWorkflow
 
 FOLDER = Path(__file__).parent / "histories"
@@ -90,6 +92,32 @@ async def doubted(run: Run, call: str) -> None:
         return any((each.call, each.kind) == (call, "doubt") for each in await waiting(run))
 
     await wait_until(in_doubt, 30, what=f"the doubt about {call}")
+
+
+@pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
+async def test_record_a_history_of_limits(bench: Bench) -> None:
+    """A pause, a reply that was gone on with, one that was asked for again, a limit and its raise.
+
+    It continues as new while it waits at the limit.
+    """
+    bench.history_events = 30
+    limits = {"max_steps": 4}
+    steps = [
+        Step(content=[{"type": "text", "text": "Wait."}], stop_reason="pause_turn"),
+        says("Words. " * 50, needs_tokens=1500),
+        uses(("look", {}), needs_tokens=1500),
+        uses(("act", {})),
+        uses(("look", {})),
+    ]
+    app = app_of(look, act, max_tokens=1200, at_limit="wait")
+    async with bench.worker(app):
+        run = await bench.start(*steps, says(), **limits)
+        await waiting(run)
+        record("limit", await run.history())
+        await run.handle.execute_update("limit", LimitChange(max_steps=9), result_type=Limits)
+        await run.ended()
+    for number, history in enumerate(await run.chain(), 1):
+        record(f"limits-{number}", history)
 
 
 @pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
