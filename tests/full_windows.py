@@ -28,9 +28,9 @@ class Noted:
         self.tool = note
 
 
-async def started(bench: Bench, steps: Sequence[Step], summary: Step) -> Run:
+async def started(bench: Bench, steps: Sequence[Step], summary: Step, **limits: Any) -> Run:
     """Start a run in which `summary` says how a request for one is answered."""
-    run = await bench.start(*steps)
+    run = await bench.start(*steps, **limits)
     bench.api.scripts[run.name] = Script(steps=steps, summary=summary)
     return run
 

@@ -3,11 +3,13 @@
 import pytest
 from agent_runs import Bench, app_of, says, uses
 from crash_runs import CrashBench
+from full_windows import FULL, Noted, kinds, note, started
+from people import waiting
 
 from onward.ledger import Ledger
-from onward.messages import Spend
+from onward.messages import LimitChange, Limits, Spend
 from onward.testing import wait_until
-from onward.testing.messages_api import Fault
+from onward.testing.messages_api import Fault, Step
 
 PROMPT, OUTPUT = 10_000, 300
 TOLD = {"input_tokens": PROMPT, "output_tokens": OUTPUT}
@@ -39,6 +41,35 @@ async def test_a_cancel_in_mid_stream_counts_what_the_stream_had_told(bench: Ben
     assert (result.outcome, result.spend, result.spend.lost_requests) == ("cancelled", after, 1)
     assert (after.lost.input_tokens, after.lost.output_tokens) == (PROMPT, OUTPUT)
     assert after.lost.cost_usd == after.cost_usd > 0
+
+
+async def test_a_cancel_in_a_summary_counts_the_reply_that_it_was_to_make_room_for(
+    bench: Bench,
+) -> None:
+    """A reply that the window cut off was paid for, whatever becomes of the summary after it."""
+    cut = note("cut", stop_reason="model_context_window_exceeded")
+    run = await started(bench, [note("a"), cut], Step(delay_s=60))
+    async with bench.worker(app_of(Noted().tool)):
+        await wait_until(lambda: "sum up" in kinds(run), 30, what="a request for a summary")
+        await run.handle.signal("cancel")
+        result = await run.ended()
+    assert (result.outcome, result.spend.requests) == ("cancelled", len(run.requests))
+
+
+async def test_a_summary_that_is_asked_for_anew_is_counted_once(bench: Bench) -> None:
+    """A lost summary leaves too little to ask again; once the limit is raised, another is made."""
+    used = {"iterations": [{"type": "compaction", "input_tokens": 700, "output_tokens": 3000}]}
+    lost = Step(usage=used | {"output_tokens": 3000}, faults=[Fault(cut=True)])
+    steps = [note("a", usage=FULL | {"output_tokens": 10}), says()]
+    run = await started(bench, steps, lost, max_output_tokens=3500)
+    async with bench.worker(app_of(Noted().tool, at_limit="wait", max_tokens=5000)):
+        await waiting(run)
+        await run.handle.execute_update(
+            "limit", LimitChange(max_output_tokens=50_000), result_type=Limits
+        )
+        result = await run.ended()
+    assert (result.outcome, result.spend.requests) == ("completed", len(run.requests))
+    await run.replay()
 
 
 @pytest.mark.crash

@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.making_room import ask_claude
     from workflows.running import now_ms
     from workflows.state import RunState
-    from workflows.stops import gave_up, limit_of, outcome_of, reason_of
+    from workflows.stops import limit_of, outcome_of, reason_of
     from workflows.unfinished import asks_again, goes_on, room_again, to_go_on
 
 OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
@@ -76,7 +76,6 @@ class AgentWorkflow:
                 if result := await self._step():
                     return result
         except ActivityError as error:
-            state.gave_up(gave_up(error))
             outcome = "cancelled" if self._cancelled() else outcome_of(error)
             return state.result(outcome, self._why(reason_of(error)))
         except asyncio.CancelledError:
@@ -126,7 +125,7 @@ class AgentWorkflow:
             # The step knew only those of its beginning: changed meanwhile, they are looked at anew.
             return None if state.limits != limits else await self._limited(limit)
         if asks_again(state, reply):
-            state.put_aside(reply, room_again(state, reply))
+            state.put_aside(room_again(state, reply))
             return None
         state.replied(reply)
         state.replied_ms = now_ms()
@@ -141,7 +140,6 @@ class AgentWorkflow:
         """Say which limit a step met before its request; raises any other error."""
         if not (limit := limit_of(error)) or self._cancelled():
             raise error
-        self._state.gave_up(gave_up(error))
         self._state.redos += 1
         return limit
 

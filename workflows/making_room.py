@@ -1,7 +1,6 @@
 """Claude's next reply, with room made for it where the context window is too full."""
 
 from collections.abc import Callable, Iterator
-from itertools import count
 
 from temporalio.exceptions import ActivityError
 
@@ -9,7 +8,7 @@ from onward import messages as m
 from workflows import scheduling
 from workflows.budget import may_compact, overflowed, when_to_compact
 from workflows.state import RunState
-from workflows.stops import gave_up, kind_of
+from workflows.stops import kind_of
 
 _TOO_FULL = frozenset({"context_full", "context_exceeded"})
 _NO_SUMMARY = frozenset({"no_summary", "context_exceeded", "claude"})
@@ -30,11 +29,9 @@ async def ask_claude(state: RunState, heed_cancel: Callable[[], None]) -> m.Clau
             raise
         if not await _sum_up(state, heed_cancel) and kind == "context_exceeded":
             raise
-        state.gave_up(gave_up(error))
     else:
         if not summable or not overflowed(reply) or not await _sum_up(state, heed_cancel):
             return reply
-        state.spent(reply)
     heed_cancel()
     # What was asked before was asked of a longer conversation: it has a position of its own.
     return await scheduling.ask_claude(state, ids, "never")
@@ -43,17 +40,22 @@ async def ask_claude(state: RunState, heed_cancel: Callable[[], None]) -> m.Clau
 async def _sum_up(state: RunState, heed_cancel: Callable[[], None]) -> bool:
     """Ask Claude for a summary in place of the conversation so far; False: it made none."""
     heed_cancel()
-    ids = (f"{state.steps + 1}.c{number}" for number in count(1))
     try:
-        reply = await scheduling.ask_claude(state, ids, "now")
+        reply = await scheduling.ask_claude(state, _summary_ids(state), "now")
     except ActivityError as error:
         if kind_of(error) not in _NO_SUMMARY:
             raise
-        state.gave_up(gave_up(error))
         state.vain_summary = state.steps
         return False
     state.summed_up(reply)
     return True
+
+
+def _summary_ids(state: RunState) -> Iterator[str]:
+    # Never one again: what was lost under it is counted, and its record knows of it.
+    while True:
+        state.summaries += 1
+        yield f"{state.steps + 1}.c{state.summaries}"
 
 
 def _step_ids(state: RunState) -> Iterator[str]:

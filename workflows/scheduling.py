@@ -60,16 +60,21 @@ async def carry(state: RunState) -> m.Segment:
 async def ask_claude(state: RunState, ids: Iterator[str], compact: m.Compacting) -> m.ClaudeReply:
     """Ask Claude for the next reply; refill the ledger, or redo the step, where that helps.
 
-    Each try of the step has the next of `ids`. Raises `ActivityError` when it cannot be done.
+    Each try of the step has the next of `ids`; what it cost is counted here, and nowhere else.
+    Raises `ActivityError` when it cannot be done.
     """
     for redos, step in enumerate(ids):
         state.asking = step
         try:
-            return await refilling(state, partial(_ask_once, state, step, compact))
+            reply = await refilling(state, partial(_ask_once, state, step, compact))
         except ActivityError as error:
+            state.gave_up(gave_up(error))
             if kind_of(error) != "mismatch" or redos == _REDOS:
                 raise
-            state.gave_up(gave_up(error))
+        else:
+            # At once: what the run does next may end it, by a cancel or a limit.
+            state.spent(reply)
+            return reply
     raise AssertionError("unreachable: step ids have no end")
 
 

@@ -41,7 +41,7 @@ _FRESH = frozenset({"segments", "reset_lineage", "opening"})
 _CARRIED = _FRESH | {
     "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
     "context", "vain_summary", "raised", "began_ms", "people_s", "repeated", "pauses", "cuts",
-    "unfinished", "redos", "max_tokens", "longest_gap_s",
+    "unfinished", "redos", "summaries", "max_tokens", "longest_gap_s",
 }  # fmt: skip
 """Fields of the same name in `Carried`."""
 
@@ -98,6 +98,8 @@ class RunState:
     """What Claude says next goes on from its last words."""
     redos: int = 0
     """Tries of the step under way: each has a step id of its own."""
+    summaries: int = 0
+    """Tries to make a summary before it, likewise."""
     max_tokens: int = 0
     """Of replies, once one was cut off; 0: the agent's own."""
     replied_ms: int = 0
@@ -175,9 +177,8 @@ class RunState:
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.context = reply.context
         self.reply, self.results, self.inputs = reply, {}, {}
-        self.steps, self.redos = self.steps + 1, 0
+        self.steps, self.redos, self.summaries = self.steps + 1, 0, 0
         self._spoken(reply)
-        self.spent(reply)
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
         self.additions = tuple(
             item
@@ -194,11 +195,10 @@ class RunState:
         self.cuts = self.cuts + 1 if stopped == "max_tokens" else 0
         self.unfinished = self.keeps_rules_of(4) and (self.pauses > 0 or self.cuts > 0)
 
-    def put_aside(self, reply: ClaudeReply, max_tokens: int) -> None:
-        """Take only what a reply cost: the step is asked again, `max_tokens` for its reply."""
+    def put_aside(self, max_tokens: int) -> None:
+        """Take nothing of a reply: the step is asked again, `max_tokens` for its reply."""
         self.cuts, self.redos = self.cuts + 1, self.redos + 1
         self.max_tokens = max_tokens
-        self.spent(reply)
 
     def go_on_after(self, addition: Addition) -> None:
         """Tell Claude something after a reply that asks for nothing."""
@@ -208,7 +208,6 @@ class RunState:
     def summed_up(self, reply: ClaudeReply) -> None:
         """Take a summary: it stands in place of the conversation before it, and is no step."""
         self.head, self.witness, self.context = reply.head, reply.witness, reply.context
-        self.spent(reply)
 
     def spent(self, reply: ClaudeReply) -> None:
         """Take what a reply cost, whatever becomes of it."""

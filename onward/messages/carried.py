@@ -68,6 +68,8 @@ class Carried(Wire):
     """What Claude says next goes on from its last words."""
     redos: int = 0
     """Tries of the step under way."""
+    summaries: int = 0
+    """Tries to make a summary before it."""
     max_tokens: int = 0
     """Of replies, once one was cut off; 0: the agent's own."""
     longest_gap_s: float = 0.0
