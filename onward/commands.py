@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onward import client as runs
-from onward import limit_input, listing, run_input, starting, watching
+from onward import listing, run_input, starting, watching
 from onward.client import Report, Run
 from onward.console import (
     Output,
@@ -36,11 +36,12 @@ from onward.documents import (
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
 from onward.history import Ended
-from onward.limit_use import limits_line
+from onward.limits.input import parse_limits
+from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
+from onward.limits.use import limits_line
 from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
-from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 from onward.watching import Beginning
 
 EXIT_CODES: dict[Outcome, int] = {
@@ -216,7 +217,7 @@ def _asked(options: StartOptions) -> RunRequest:
         )
     if options.model is not None and not options.model.strip():
         raise UsageError("--model is empty. Leave it out for the agent's own model")
-    limits = limit_input.limits(options.limits)
+    limits = parse_limits(options.limits)
     workspace = None if options.workspace is None else _workspace(options.workspace, dirty=True)
     return RunRequest(
         prompt=prompt, agent=options.agent, model=options.model, workspace=workspace, limits=limits

@@ -7,7 +7,7 @@ from typing import Any
 from onward.client import Report, Run
 from onward.console import spend_line
 from onward.history import Ended
-from onward.limit_use import limit_uses
+from onward.limits.use import limit_uses
 from onward.messages import Waiting
 from onward.starting import Started
 from onward.watching import Beginning

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from onward.cli.parameters import AsJson, RunId, perform
-from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
+from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
 def watch(

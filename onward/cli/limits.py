@@ -1,7 +1,7 @@
 """The command that looks at a run's limits and changes them."""
 
 from onward.cli.parameters import AsJson, RunId, perform
-from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
+from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
 def limit(
@@ -26,6 +26,6 @@ def limit(
         Print one JSON document: of each limit what is used, what is allowed, and whether it is met.
 
     """
-    from onward import limiting  # noqa: PLC0415
+    from onward.limits import command  # noqa: PLC0415
 
-    return perform(lambda out: limiting.limit(run_id, limits, out), as_json=as_json)
+    return perform(lambda out: command.limit(run_id, limits, out), as_json=as_json)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward import history, limit_input, run_input, starting
+from onward import history, run_input, starting
 from onward.client import Run, rpc_errors
 from onward.commands import show_started
 from onward.console import Output, count
@@ -15,12 +15,13 @@ from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView, fate
 from onward.forking.looking import look
 from onward.forking.never_started import with_proof
+from onward.limits.input import parse_limits
+from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.messages import Fork, LimitOverrides, RunRequest
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
 from onward.room import check_room
 from onward.session import Session, find_run, open_session
-from onward.typed_limits import NO_LIMITS_TYPED, TypedLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
     Raises NoSuchRun, UsageError, ConnectError, PayloadError, HistoryGap, RedisFull.
     """
     message = _message(options.message)
-    limits = limit_input.limits(options.limits)
+    limits = parse_limits(options.limits)
     new_id = options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)

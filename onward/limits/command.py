@@ -4,15 +4,15 @@ import shlex
 from typing import Any
 
 from onward import client as runs
-from onward import limit_input
 from onward.client import Report
 from onward.console import Output
 from onward.deciding import claimed_name, refuse_deaf, say
 from onward.errors import UsageError
-from onward.limit_use import LimitUse, limit_uses, limits_line
+from onward.limits.input import parse_limits
+from onward.limits.options import TypedLimits
+from onward.limits.use import LimitUse, limit_uses, limits_line
 from onward.messages import LimitChange, LimitOverrides, Limits
 from onward.session import find_run, open_session
-from onward.typed_limits import TypedLimits
 
 
 async def limit(run_id: str, typed: TypedLimits, out: Output) -> int:
@@ -20,7 +20,7 @@ async def limit(run_id: str, typed: TypedLimits, out: Output) -> int:
 
     Raises NoSuchRun, UsageError, ConnectError.
     """
-    given = limit_input.limits(typed)
+    given = parse_limits(typed)
     session = await open_session(out)
     seen = await runs.report(session.client, await find_run(session, run_id))
     if given == LimitOverrides():

@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 from onward.errors import UsageError
+from onward.limits.options import TypedLimits
 from onward.messages import LimitOverrides
-from onward.typed_limits import TypedLimits
 
 _MOST = {
     "max_steps": 10**6,
@@ -20,7 +20,7 @@ _ON_THE_WIRE = {"max_tokens": "max_tokens_total", "max_minutes": "max_wall_time"
 _ANY_COST = "none"
 
 
-def limits(typed: TypedLimits) -> LimitOverrides:
+def parse_limits(typed: TypedLimits) -> LimitOverrides:
     """Make limits of what was typed; what was not typed stays as it is.
 
     Raises:
