@@ -45,7 +45,7 @@ from onward.local_services import (
     write_local,
 )
 from onward.memory import RunSizes, run_sizes
-from onward.model_fit import retirement
+from onward.models.fit import retirement
 from onward.permissions import refuse_missing
 from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.search_attributes import register

@@ -14,7 +14,7 @@ from onward.claude_errors import LEAST_REPLY_TOKENS
 from onward.claude_request import Request
 from onward.context_window import turn_tokens
 from onward.messages import ClaudeInput, Opening, Outcome, Rest, Spend
-from onward.models import capacity
+from onward.models.table import capacity
 from onward.pricing import output_for
 from onward.transcript import Turn
 

@@ -14,7 +14,7 @@ from onward.agents import App
 from onward.claude import account
 from onward.ledger import Ledger
 from onward.messages import RunRef
-from onward.models_api import ModelsAPI
+from onward.models.api import ModelsAPI
 from onward.rate_limits import RateLimits
 from onward.rates import Rates
 

@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 
 from onward.errors import AppError
 from onward.messages import Limits
-from onward.models import ThinkingKind, ThinkingName
+from onward.models.table import ThinkingKind, ThinkingName
 from onward.names import READ_RESULT, RESERVED_ACTIVITIES
 from onward.tools.decorator import NAME, Tool
 

@@ -16,8 +16,8 @@ from onward import agent_checks as checks
 from onward import json_text
 from onward.errors import AppError, UsageError
 from onward.messages import CachePolicy, EffectClass, Limits
-from onward.model_fit import refuse_unfit
-from onward.models import Capacity, Effort, ThinkingName, capacity
+from onward.models.fit import refuse_unfit
+from onward.models.table import Capacity, Effort, ThinkingName, capacity
 from onward.tools.decorator import Tool
 from onward.tools.read_result import read_result
 

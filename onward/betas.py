@@ -7,7 +7,7 @@ gateway that knows no beta feature is not bothered until one is used.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onward.models import undated
+from onward.models.table import undated
 
 SUMMARY = "compact-2026-09-04"
 """A summary on demand, and a conversation that begins with one."""

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from onward import json_text
 from onward.messages import ContextUse
-from onward.models import capacity
+from onward.models.table import capacity
 
 MAX_BODY_BYTES = 32_000_000
 """What the API takes in one request; it answers 413 to more."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-_DATED = re.compile(r"-\d{8}$")
+from onward.models.table import undated
+
 _POOLS = {
     "claude-sonnet-4-6": "claude-sonnet-4",
     "claude-sonnet-4-5": "claude-sonnet-4",
@@ -60,8 +61,8 @@ def pool(model: str, *, fast: bool = False) -> str:
 
     `fast`: in fast mode, which has limits of its own.
     """
-    undated = _DATED.sub("", model)
-    return _POOLS.get(undated, undated) + (":fast" if fast else "")
+    name = undated(model)
+    return _POOLS.get(name, name) + (":fast" if fast else "")
 
 
 def told_by(headers: Mapping[str, str], *, fast: bool = False) -> Told:

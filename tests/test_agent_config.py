@@ -18,8 +18,8 @@ from onward import Agent, App, Limits, claude, tool
 from onward.agents import load_app
 from onward.errors import AppError
 from onward.messages import RunResult, RunStatus
-from onward.model_fit import retirement
-from onward.models_api import ModelsAPI
+from onward.models.api import ModelsAPI
+from onward.models.fit import retirement
 from onward.testing.messages_api import ErrorDetail, Fault, ScriptedAPI, Step
 
 SEARCH = {"type": "web_search_20260318", "name": "web_search", "max_uses": 5}

@@ -14,7 +14,7 @@ from onward.claude_request import reply_request, summary_request
 from onward.context_window import context_use, nearly_full, turn_tokens
 from onward.errors import AppError
 from onward.messages import Attempt, ContextUse
-from onward.models import capacity
+from onward.models.table import capacity
 from onward.pricing import spend_of
 from onward.stream import MessageFold
 from onward.testing.messages_api.stream import decode

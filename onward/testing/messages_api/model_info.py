@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import cast, get_args
 
-from onward.models import Capacity, Effort, ThinkingKind, capacity
+from onward.models.table import Capacity, Effort, ThinkingKind, capacity
 from onward.testing.messages_api.literal_json import Object
 from onward.testing.messages_api.refusals import Violation
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onward.errors import AppError
-from onward.models import Capacity, retired_on, retires_on
+from onward.models.table import Capacity, retired_on, retires_on
 
 _NOT_THINKING = frozenset({"disabled", "between_tools"})
 _HIGHEST = frozenset({"xhigh", "max"})

@@ -13,8 +13,8 @@ import httpx2
 from anthropic import APIError, AsyncAnthropic, NotFoundError
 
 from onward.errors import AppError
-from onward.model_fit import retired
-from onward.models import Capacity, Effort, ThinkingKind, capacity
+from onward.models.fit import retired
+from onward.models.table import Capacity, Effort, ThinkingKind, capacity
 
 _LONGEST_S = 3.0
 _KEPT_S = 300.0
