@@ -232,9 +232,11 @@ def _with_copy(so_far: Recorded, copied: Carried) -> Recorded:
 
 
 def _with_reply(so_far: Recorded, reply: ClaudeReply) -> Recorded:
+    step = reply.head.step
     return replace(
         so_far,
-        steps=so_far.steps + (not is_summary(reply.head.step)),
+        # Its number: one that was asked again has replies that are no steps.
+        steps=so_far.steps if is_summary(step) else int(step.partition(".")[0]),
         spend=so_far.spend + reply.spend,
         context=reply.context,
     )
