@@ -12,9 +12,19 @@ from people import waiting
 from pydantic import ValidationError
 
 from onward import Limits, tool
-from onward.messages import LimitChange, RunResult
+from onward.messages import (
+    Head,
+    LimitChange,
+    Opening,
+    RunRequest,
+    RunResult,
+    Spend,
+    Witness,
+)
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault, Step
+from workflows.budget import over_limit
+from workflows.state import RunState
 
 PAID = {
     "input_tokens": 0,
@@ -119,6 +129,17 @@ def test_no_limit_is_endless_but_the_one_in_money(limit: dict[str, Any]) -> None
     for kind in (Limits, LimitChange):
         with pytest.raises(ValidationError, match="finite"):
             kind(**limit)
+
+
+def test_a_run_of_before_0_4_meets_no_limit_that_it_did_not_know() -> None:
+    """Its replay must make the steps that it made, however much Claude wrote in them."""
+    witness, head = Witness(nonce="", inc="", run_id=""), Head(step="0", digest="")
+    opening = Opening(
+        frozen="", effects={}, limits=Limits(), witness=witness, head=head, takeover_s=1, rules=3
+    )
+    state = RunState(RunRequest(prompt="", agent="tester"), (), opening=opening)
+    state.spend = Spend(output_tokens=5_000_000)
+    assert over_limit(state, 0) is None
 
 
 # ---- crashes, continue-as-new, resets

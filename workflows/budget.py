@@ -50,7 +50,7 @@ def over_limit(state: RunState, now_ms: int) -> Ending | None:
     if spend.tokens >= limits.max_tokens_total:
         used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens_total:,} are allowed"
         return "limit_tokens", used
-    if spend.output_tokens >= limits.max_output_tokens:
+    if state.keeps_rules_of(4) and spend.output_tokens >= limits.max_output_tokens:
         wrote = f"Claude wrote {spend.output_tokens:,} tokens"
         return "limit_tokens", f"{wrote}, and {limits.max_output_tokens:,} are allowed"
     return _over_time(state, now_ms) or _repeats(state)
