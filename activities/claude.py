@@ -152,7 +152,8 @@ class _StepAttempt:
         if exhausted := self._requests.exhausted(limit):
             raise exhausted
         tokens = uncached_tokens(request, turn, self._given.context, found.opening.cache)
-        await share.wait(tokens, self._given.rest.until_ms if self._given.rest else None)
+        until_ms = self._given.rest.until_ms if self._given.rest else None
+        await share.wait(tokens, until_ms)
         anthropic = self._services.anthropic
         try:
             async with self._live() as live:
@@ -161,7 +162,7 @@ class _StepAttempt:
             posture = claude.posture(error)
             if posture is None:
                 raise
-            failed = await self._requests.failed(posture, limit)
+            failed = await self._requests.failed(posture, limit, until_ms)
             await share.settle(self._requests.current, posture)
             # Alone: a proxy's whole page, or a key that fits no header, would be shown with it.
             raise failed from None

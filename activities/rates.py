@@ -50,7 +50,7 @@ class Share:
         permit = await self._take(input_tokens)
         while permit.wait_s:
             if permit.wait_s > _IN_PLACE_S:
-                delay_s = min(permit.wait_s, _seconds_to(until_ms))
+                delay_s = min(permit.wait_s, seconds_to(until_ms))
                 raise again("rate_limited", self._words(permit), delay_s, expected=True)
             await asyncio.sleep(permit.wait_s)
             permit = await self._take(input_tokens)
@@ -90,7 +90,8 @@ class Share:
         return f"waits until {at} for its share of {self._pool}'s {per_minute}"
 
 
-def _seconds_to(until_ms: int | None) -> float:
+def seconds_to(until_ms: int | None) -> float:
+    """Seconds until a moment, Unix ms; None: it never comes."""
     return math.inf if until_ms is None else max(until_ms / 1000 - time.time(), 0)
 
 

@@ -15,6 +15,7 @@ from temporalio import activity
 
 from activities.failures import again, stop
 from activities.pulse import Pulse
+from activities.rates import seconds_to
 from onward import claude
 from onward.claude_errors import Posture
 from onward.claude_request import Request
@@ -129,9 +130,14 @@ class StepRequests:
             await self._noting
         return message
 
-    async def failed(self, posture: Posture, limit: int) -> Exception:
-        """Say how the attempt ends after its request failed: tried again, or stopped for good."""
+    async def failed(self, posture: Posture, limit: int, until_ms: int | None) -> Exception:
+        """Say how the attempt ends after its request failed: tried again, or stopped for good.
+
+        `until_ms`: when the run's own time is up. Nothing is sent after it, whatever the API says.
+        """
         delay_s = wait_s(len(self._attempts), posture.delay_s)
+        if not posture.for_people:  # time that is waited for people is not the run's own
+            delay_s = min(delay_s, seconds_to(until_ms))
         self._update(
             sent=posture.sent,
             refused=posture.refused,

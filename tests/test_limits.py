@@ -97,6 +97,14 @@ async def test_the_last_reply_is_no_longer_than_what_is_left(bench: Bench) -> No
     assert run.result.text.startswith("xxx")
 
 
+async def test_a_run_whose_time_is_up_waits_for_no_retry(bench: Bench) -> None:
+    """The API names a moment far beyond it: the run ends at its own, and sends nothing more."""
+    busy = says(faults=[Fault(status=529, retry_after=3600)])
+    run = await bench.run(app_of(look), busy, max_wall_time=2)
+    assert run.result is not None
+    assert (run.result.outcome, len(run.requests)) == ("limit_time", 1)
+
+
 @pytest.mark.field("A22")
 async def test_the_same_failing_call_again_and_again_ends_the_run(bench: Bench) -> None:
     """A call that fails alike each time is run each time, and ends the run by its own name."""
