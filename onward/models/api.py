@@ -4,7 +4,9 @@ It costs nothing, and its word is a help and no condition: a gateway that has no
 key that may not ask, keeps nobody from a run.
 """
 
+import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 from urllib.parse import quote
@@ -18,6 +20,8 @@ from onward.models.table import Capacity, Effort, ThinkingKind, capacity
 
 _LONGEST_S = 3.0
 _KEPT_S = 300.0
+_NOTHING_KEPT_S = 10.0
+"""One that does not answer must not hold up each run anew; one that was only away is asked again."""
 
 
 class ModelsAPI:
@@ -26,21 +30,23 @@ class ModelsAPI:
     def __init__(self, anthropic: AsyncAnthropic) -> None:
         self._anthropic = anthropic
         self._told: dict[str, tuple[float, Mapping[str, Any]]] = {}
+        self._asking = defaultdict[str, asyncio.Lock](asyncio.Lock)
 
     async def capacity(self, model: str) -> Capacity | None:
         """Find what a model can: from our table, or what the API says of one that is not in it.
 
         Raises `AppError` where the API knows no such model, or it is retired.
         """
-        told = await self._ask(model)
+        async with self._asking[model]:  # runs that begin at once ask once
+            told = await self._ask(model)
         if told.get("lifecycle") == "retired":
             raise retired(model, str(told.get("retires_at") or "")[:10])
         return capacity(model) or _capacity(told)
 
     async def _ask(self, model: str) -> Mapping[str, Any]:
         now = time.monotonic()
-        asked_at, told = self._told.get(model, (0.0, {}))
-        if told and now - asked_at < _KEPT_S:
+        asked_at, told = self._told.get(model, (-_KEPT_S, {}))
+        if now - asked_at < (_KEPT_S if told else _NOTHING_KEPT_S):
             return told
         try:
             told = await self._fetch(model)
