@@ -21,7 +21,7 @@ from onward.models.table import Capacity, Effort, ThinkingKind, capacity
 _LONGEST_S = 3.0
 _KEPT_S = 300.0
 _NOTHING_KEPT_S = 10.0
-"""One that does not answer must not hold up each run anew; one that was only away is asked again."""
+"""Silence must not hold up each run anew, but an API that was away for a moment is asked again."""
 
 
 class ModelsAPI:
