@@ -23,7 +23,7 @@
 --                 there were) and what was counted
 --   paused        the server's time until which nobody goes;   behind  ms that the clock is behind
 --   waiting       reservations whose time has not come; also those that nobody comes back for
---   refusals      429s in a row that did not say how long to wait
+--   refusals      429s in a row that did not say how long to wait;   seen  the server's time, last
 -- A reservation is JSON: its `pool`; its time `at`; `used` once its request was sent; `why` it waits,
 -- and for what `limit`; and by kind `asked`, `charged`, `pace` in tokens a ms, `full` and `last`.
 
@@ -62,10 +62,30 @@ end
 local fields = redis.call('HGETALL', pool)
 for i = 1, #fields, 2 do state[fields[i]] = tonumber(fields[i + 1]) end
 
+local changed = {}
 local function put(field, value)
-  state[field] = value
-  redis.call('HSET', pool, field, string.format('%.3f', value))
+  state[field], changed[field] = value, true
+end
+
+-- All at once: each command is one more for the server's disk and for its replicas.
+local function write()
+  if not next(changed) then return end
+  put('seen', now)
+  local found = {}
+  for field in pairs(changed) do
+    table.insert(found, field)
+    table.insert(found, string.format('%.3f', state[field]))
+  end
+  redis.call('HSET', pool, unpack(found))
   redis.call('PEXPIRE', pool, KEPT)
+end
+
+-- A clock that was set back, or a replica's that is behind and takes over, would keep all waiting
+-- until it is where it was: time goes on from there.
+local back = (state.seen or now) - now
+if back > 0 then
+  put('behind', state.behind - back)
+  put('paused', state.paused - back)
 end
 
 local function clock() return math.max(now, state.paused) - state.behind end
@@ -257,4 +277,6 @@ function ops.slow()
   return { 'slowed' }
 end
 
-return ops[op]()
+local answer = ops[op]()
+write()
+return answer

@@ -40,9 +40,9 @@ class Load:
 
     async def run(self, seconds: float) -> None:
         """Let time pass."""
-        await self.pool.learn(**self._told)
         self.pool.now_s, chance = 0.0, random.Random(self.seed)  # noqa: S311
-        due = [(chance.random() * 5, run, 0, 0.0) for run in range(self.runs)]
+        await self.pool.learn(**self._told)
+        due = sorted((chance.random() * 5, run, 0, 0.0) for run in range(self.runs))
         settling: list[tuple[float, str, Kinds]] = []
         while due and due[0][0] < seconds:
             at_s, run, turn, asked_s = heapq.heappop(due)

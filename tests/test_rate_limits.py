@@ -175,6 +175,19 @@ async def test_a_wipe_of_redis_starts_afresh(pool: Pool) -> None:
     assert await pool.take("b", 1) == -1
 
 
+@pytest.mark.parametrize("back_s", [0.5, 3600])
+async def test_a_clock_that_goes_back_keeps_nobody_waiting(pool: Pool, back_s: float) -> None:
+    """A replica whose clock is behind takes over: what was an hour ago does not come again."""
+    await pool.learn(**RPM)
+    before = [await pool.take(who, 1) for who in ("a", "b")]
+    await pool.slow(10)
+    pool.now_s -= back_s
+    assert await pool.take("b", 1) == pytest.approx(before[1] + 10, abs=0.01)
+    pool.now_s += before[1] + 10
+    assert await pool.take("b", 1) == 0
+    assert await pool.take("c", 1) == pytest.approx(STEP_S, abs=0.01)
+
+
 async def test_nothing_is_left_behind(pool: Pool) -> None:
     """Every key expires, a reservation that nobody came back for soon after its time."""
     await pool.learn(limit_requests=6)
