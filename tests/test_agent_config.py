@@ -192,6 +192,8 @@ async def _answer(request: web.Request) -> web.Response:
         "page": (404, "<h1>Nothing here</h1>"),
         "generic": (404, {"type": "error", "error": error}),
         "detail": (404, {"detail": "page Not Found"}),
+        "path": (404, {"type": "error", "error": error | {"message": "no /v1/models/path here"}}),
+        "zeros": (200, {"type": "model", "max_input_tokens": 0, "max_tokens": 0}),
         "down": (500, "down"),
         "no-key": (401, {"type": "error", "error": {"type": "authentication_error"}}),
         "other": (200, {"object": "model", "id": "other"}),
@@ -222,7 +224,8 @@ async def gateway() -> AsyncGenerator[ModelsAPI]:
 
 async def test_nobody_needs_a_models_api() -> None:
     """What a gateway says instead keeps no run from beginning: nothing is known of the model."""
-    quiet = ["page", "generic", "detail", "down", "no-key", "other", "list", "text", "no-limits"]
+    quiet = ["page", "generic", "detail", "path", "down", "no-key", "other", "list", "text"]
+    quiet += ["no-limits", "zeros"]
     async with gateway() as models:
         assert [await models.capacity(model) for model in quiet] == [None] * len(quiet)
         odd = await models.capacity("odd")

@@ -5,6 +5,7 @@ key that may not ask, keeps nobody from a run.
 """
 
 import asyncio
+import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -55,15 +56,15 @@ class ModelsAPI:
                 raise AppError(
                     f"The API knows no model {model!r}, or this key may not use it; check its name"
                 ) from None
-        except (APIError, httpx2.HTTPError, TypeError, ValueError):
+        except (APIError, httpx2.HTTPError, TimeoutError, TypeError, ValueError, RecursionError):
             pass  # the first request to Claude will say it, in better words
         self._told[model] = (now, told)
         return told
 
     async def _fetch(self, model: str) -> Mapping[str, Any]:
         path = f"/v1/models/{quote(model, safe='')}"
-        options: Any = {"timeout": _LONGEST_S}
-        answer: object = await self._anthropic.get(path, cast_to=object, options=options)
+        async with asyncio.timeout(_LONGEST_S):  # the client's own is for each silence
+            answer: object = await self._anthropic.get(path, cast_to=object)
         told = _inner({"answer": answer}, "answer")
         return told if told.get("type") == "model" else {}
 
@@ -71,12 +72,14 @@ class ModelsAPI:
 def _names(body: object, model: str) -> bool:
     """Say whether a 404 is about the model, and not about an endpoint that is not there."""
     error = _inner(_inner({"body": body}, "body"), "error")
-    return error.get("type") == "not_found_error" and model in str(error.get("message"))
+    # A gateway without the endpoint may repeat the path, in which the model is named too.
+    named = re.search(rf"(?<!/){re.escape(model)}", str(error.get("message")))
+    return error.get("type") == "not_found_error" and named is not None
 
 
 def _capacity(told: Mapping[str, Any]) -> Capacity | None:
     window, longest = told.get("max_input_tokens"), told.get("max_tokens")
-    if type(window) is not int or type(longest) is not int:
+    if type(window) is not int or type(longest) is not int or min(window, longest) < 1:
         return None
     can = _inner(told, "capabilities")
     kinds, levels = _inner(_inner(can, "thinking"), "types"), _inner(can, "effort")
