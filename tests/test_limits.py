@@ -342,6 +342,16 @@ async def test_a_limit_in_money_is_refused_where_no_price_is_known(bench: Bench)
     assert "20,000,000 tokens bound it" in failed.detail
 
 
+@pytest.mark.field("E03")
+async def test_a_reply_of_unknown_price_meets_the_limit_in_money(bench: Bench) -> None:
+    """A gateway's own name for a model does not make a run free: one reply, and no request more."""
+    answers = paid(fields={"model": "gateway-sonnet"})
+    run = await bench.run(app_of(look), *[answers] * 3, max_cost_usd="0.05")
+    assert run.result is not None
+    assert (run.result.outcome, len(run.requests)) == ("limit_cost", 1)
+    assert "what gateway-sonnet costs is not known" in run.result.detail
+
+
 async def test_without_a_limit_in_money_tokens_bound_a_model_of_unknown_price(
     bench: Bench,
 ) -> None:

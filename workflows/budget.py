@@ -44,9 +44,8 @@ def over_limit(state: RunState, now_ms: int) -> Ending | None:
     limits, spend = state.limits, state.spend
     if state.steps >= limits.max_steps:
         return "limit_steps", f"{state.steps} of {limits.max_steps} allowed steps were done"
-    if limits.max_cost_usd is not None and spend.cost_usd >= limits.max_cost_usd:
-        spent = f"${spend.cost_usd:.4f} was spent, and ${limits.max_cost_usd} is allowed"
-        return "limit_cost", spent
+    if limits.max_cost_usd is not None and (over := _over_cost(state, limits.max_cost_usd)):
+        return "limit_cost", over
     if spend.tokens >= limits.max_tokens_total:
         used = f"{spend.tokens:,} tokens were used, and {limits.max_tokens_total:,} are allowed"
         return "limit_tokens", used
@@ -54,6 +53,18 @@ def over_limit(state: RunState, now_ms: int) -> Ending | None:
         wrote = f"Claude wrote {spend.output_tokens:,} tokens"
         return "limit_tokens", f"{wrote}, and {limits.max_output_tokens:,} are allowed"
     return _over_time(state, now_ms) or _repeats(state)
+
+
+def _over_cost(state: RunState, most_usd: Decimal) -> str:
+    spend = state.spend
+    if spend.cost_usd >= most_usd:
+        return f"${spend.cost_usd:.4f} was spent, and ${most_usd} is allowed"
+    # Of a lost request that told nothing, neither model nor tokens are known: the next one tells.
+    if state.keeps_rules_of(4) and spend.unpriced_requests > spend.lost.unpriced_requests:
+        names = ", ".join(name for name, told in spend.models.items() if told.unpriced_requests)
+        why = f"what {names} costs is not known, so the run cannot be kept below ${most_usd}"
+        return f"{why}. `--max-cost-usd none` takes that limit away"
+    return ""
 
 
 def _over_time(state: RunState, now_ms: int) -> Ending | None:
