@@ -24,6 +24,10 @@ from onward.wording import Troubles
 
 _KEPT_CONTROLS = {"\n", "\t"}
 _LEAST_SHOWN = Decimal("0.0001")
+_GAP = 2
+"""Blanks between two columns of a table."""
+_LEAST_TEXT = 8
+"""Letters that a column of text keeps in a narrow terminal."""
 _STATE_STYLES = {"ok": "green", "note": "yellow", "wrong": "bold red", "away": "bold red"}
 
 
@@ -106,23 +110,42 @@ class Output:
             line = Text.assemble((f"{state:<5}", _STATE_STYLES[state]), f"  {name:<{width}}  ")
             self._out.print(line.append(self._clean(self._out, found)), soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table on a terminal; else a line a row, with tabs, nothing cut off."""
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, figures: int = 0
+    ) -> None:
+        """Print a table on a terminal; else a line a row, with tabs, nothing cut off.
+
+        The last `figures` columns are numbers: they stay whole where others are cut.
+        """
         if not self._out.is_terminal:
             for row in rows:
                 cells = ("".join(" " if c in "\t\n" else c for c in cell) for cell in row)
                 self._out.file.write("\t".join(cells) + "\n")
             return
-        # The first column is what one copies: it stays whole while there is half a line for it.
-        widest = max((len(row[0]) for row in rows), default=0)
         table = Table(box=None, pad_edge=False, header_style="bold")
-        table.add_column(columns[0], min_width=min(widest, self._out.width // 2), overflow="fold")
-        for column in columns[1:-1]:
-            table.add_column(column, no_wrap=True)
-        table.add_column(columns[-1], no_wrap=True, overflow="ellipsis")
+        self._add_columns(table, columns, rows, figures)
         for row in rows:
             table.add_row(*(Text(self._clean(self._out, cell)) for cell in row))
         self._out.print(table)
+
+    def _add_columns(
+        self, table: Table, columns: Sequence[str], rows: Sequence[Sequence[str]], figures: int
+    ) -> None:
+        cells = list(zip(columns, *rows, strict=True))
+        names = len(columns) - figures
+        # The first column is what one copies: it stays whole while there is half a line for it.
+        least = [len(columns[0]) if figures else self._out.width // 2]
+        least += [_LEAST_TEXT for _ in cells[1:names]]
+        least += [_widest((*heading.split(), *column)) for heading, *column in cells[names:]]
+        room = self._out.width - _GAP * (len(columns) - 1)
+        widths = _fitted([_widest(column) for column in cells], least, room)
+        for place, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            if place >= names:
+                table.add_column(column, width=width, justify="right")
+            elif place == 0 or figures:
+                table.add_column(column, width=width, overflow="fold")
+            else:
+                table.add_column(column, width=width, no_wrap=True, overflow="ellipsis")
 
     @contextmanager
     def progress(self) -> Generator[Progress, None, None]:
@@ -145,6 +168,23 @@ class Output:
     def _clean(console: Console, text: str) -> str:
         # What Claude or a tool wrote must not steer the terminal of the person who reads it.
         return visible(text) if console.is_terminal else text
+
+
+def _widest(cells: Iterable[str]) -> int:
+    return max(map(len, cells))
+
+
+def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Take away what is too much, from the last column first; none becomes narrower than `least`.
+
+    Rich would take as much from each, so that short columns, a cost for instance, were gone.
+    """
+    excess, fitted = max(sum(widths) - room, 0), list[int]()
+    for width, low in zip(reversed(widths), reversed(least), strict=True):
+        spared = min(excess, max(width - low, 0))
+        fitted.insert(0, width - spared)
+        excess -= spared
+    return fitted
 
 
 class _Stream(Console):

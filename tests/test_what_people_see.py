@@ -9,8 +9,10 @@ from people import say, waiting
 from test_odd_replies import prepared
 
 from onward import tool
+from onward.console import Output
 from onward.identity import fingerprint
 from onward.messages import RunRequest, Settler, Waiting
+from onward.spending.tables import COLUMNS
 from workflows.state import RunState
 
 
@@ -116,3 +118,17 @@ async def test_a_doubt_is_told_in_words(bench: Bench, settler: Settler) -> None:
             await say(run, "resolve", "1.1", outcome="done")
         await run.ended()
     assert (GONE in run.requests[-1].body) == (settler == "model")
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_a_narrow_terminal_shows_the_cost(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a table is too wide, names and headings are folded; no figure is cut or left out."""
+    for name, value in {"FORCE_COLOR": "1", "COLUMNS": columns}.items():
+        monkeypatch.setenv(name, value)
+    figures = ("81", "177,013", "10,188", "5,863", "74,941", "$1.13")
+    row = ("refund-desk", "claude-sonnet-4-5-20250929", *figures)
+    Output().table(("agent", "model", *COLUMNS), [row], figures=len(COLUMNS))
+    shown = capsys.readouterr().out
+    assert [figure for figure in figures if figure not in shown.split()] == []

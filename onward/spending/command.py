@@ -74,7 +74,8 @@ async def _spend_of(run_id: str, out: Output, *, by: By | None, offline: bool) -
         out.facts(facts(told.spend, complete=not told.at_least))
     else:
         shown = with_other(rows, told.spend.total)
-        out.table((by, *COLUMNS), [(name, *cells(tally)) for name, tally in shown.items()])
+        lines = [(name, *cells(tally)) for name, tally in shown.items()]
+        out.table((by, *COLUMNS), lines, figures=len(COLUMNS))
     return 0
 
 
@@ -132,7 +133,7 @@ async def _spend_since(text: str, out: Output, *, offline: bool) -> int:
     if out.as_json:
         out.json(found.document())
     elif found.runs:
-        out.table(("agent", "model", *COLUMNS), found.rows())
+        out.table(("agent", "model", *COLUMNS), found.rows(), figures=len(COLUMNS))
         out.note(f"{count(found.runs, 'run')} since {begun:%Y-%m-%d %H:%M}")
     else:
         out.say(f"no run has begun since {begun:%Y-%m-%d %H:%M}, or Temporal has forgotten them")
