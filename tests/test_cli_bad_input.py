@@ -337,6 +337,9 @@ async def test_limit_that_is_not_positive_is_refused(cli: Cli, option: str, valu
         ("cost-usd", "1e7"),
         ("output-tokens", "1" + "0" * 30),
         ("steps", "many"),
+        ("steps", "1.5"),
+        ("steps", "none"),
+        ("minutes", "none"),
     ],
 )
 async def test_limits_are_always_finite_numbers(cli: Cli, option: str, value: str) -> None:
