@@ -57,7 +57,8 @@ def client(*, silence_s: float = SILENCE_S, **options: Any) -> AsyncAnthropic:
 
     Raises `UsageError` where the base URL is none.
     """
-    _refuse_no_url(options.get("base_url") or os.environ.get("ANTHROPIC_BASE_URL") or _OFFICIAL)
+    # The SDK takes an empty variable for an address, and would ask there again and again.
+    _refuse_no_url(options.get("base_url", os.environ.get("ANTHROPIC_BASE_URL", _OFFICIAL)))
     timeout = httpx2.Timeout(silence_s, connect=_CONNECT_S)
     return AsyncAnthropic(max_retries=0, timeout=timeout, **options)
 
@@ -68,8 +69,9 @@ def _refuse_no_url(base_url: str) -> None:
     except httpx2.InvalidURL as error:
         raise UsageError(f"ANTHROPIC_BASE_URL is no URL: {error}") from error
     if url.scheme not in {"http", "https"} or not url.host:
-        found = f"{url.scheme}://{url.netloc.decode()}"
-        raise UsageError(f"ANTHROPIC_BASE_URL begins with {found!r}; expected {_OFFICIAL!r} or so")
+        address = f"{url.scheme}://{url.netloc.decode()}"
+        found = repr(address) if url.host else "no http:// or https:// address"
+        raise UsageError(f"ANTHROPIC_BASE_URL begins with {found}; expected {_OFFICIAL!r} or so")
 
 
 async def ask(

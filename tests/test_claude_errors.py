@@ -268,7 +268,7 @@ async def test_a_missing_page_is_no_missing_model() -> None:
     assert "That is no Messages API: check ANTHROPIC_BASE_URL" in posture.message
 
 
-@pytest.mark.parametrize("url", ["foo", "ftp://api.anthropic.com", "http://", "http://[::1"])
+@pytest.mark.parametrize("url", ["", "foo", "ftp://api.anthropic.com", "http://", "http://[::1"])
 def test_a_base_url_that_is_none_stops_the_worker(url: str) -> None:
     """Before any run is begun, with the setting's name."""
     with pytest.raises(UsageError, match="ANTHROPIC_BASE_URL"):
