@@ -34,7 +34,8 @@ def spend(
     by
         Show what each step cost, or each model.
     since
-        Sum up the runs that began since then: 12h, 7d or 2w ago, or a date such as 2026-11-01.
+        Sum up the runs that began since then: 30m, 12h, 7d or 2w ago, or a date such as
+        2026-11-01.
     offline
         Tell it from Temporal's history alone: neither a worker nor Redis is asked.
     as_json

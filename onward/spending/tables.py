@@ -21,8 +21,8 @@ def facts(spend: Spend, *, complete: bool) -> list[tuple[str, str]]:
         ("price unknown", ", ".join(_unpriced(spend))),
         ("requests", f"{lower}{spend.requests:,}"),
         ("input tokens", f"{lower}{spend.input_tokens:,}"),
-        ("read from cache", f"{spend.cache_read_tokens:,}"),
-        ("written to cache", _part(spend.cache_write_tokens, spend.cache_write_1h_tokens, _HOUR)),
+        ("read from cache", f"{lower}{spend.cache_read_tokens:,}"),
+        ("written to cache", lower + _written(spend)),
         ("output tokens", lower + _part(spend.output_tokens, spend.thinking_tokens, "thinking")),
         ("web searches", f"{spend.web_searches:,}" if spend.web_searches else ""),
         ("web fetches", f"{spend.web_fetches:,}" if spend.web_fetches else ""),
@@ -34,6 +34,10 @@ def facts(spend: Spend, *, complete: bool) -> list[tuple[str, str]]:
 
 def _part(whole: int, part: int, what: str) -> str:
     return f"{whole:,} ({part:,} of them {what})" if part else f"{whole:,}"
+
+
+def _written(spend: Spend) -> str:
+    return _part(spend.cache_write_tokens, spend.cache_write_1h_tokens, _HOUR)
 
 
 def _lost(spend: Spend) -> str:
