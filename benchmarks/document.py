@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import aims, caching, long_run, peers, plots, throughput
+from benchmarks import aims, caching, long_run, peers, plots, rate_limits, throughput
 from benchmarks.bed import say
 from onward.errors import OnwardError, UsageError
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = (DOCS / "performance.md", DOCS / "caching.md")
+PAGES = (DOCS / "performance.md", DOCS / "caching.md", DOCS / "rate-limits.md")
 FIGURES = DOCS / "figures"
 
 _TABLES: Mapping[str, Callable[[], str]] = {
@@ -24,6 +24,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "throughput": lambda: throughput.table(figures("throughput")),
     "long-run": lambda: long_run.table([figures("long-run"), figures("long-run-10000")]),
     "caching": lambda: caching.table(figures("caching")),
+    "rate-limits": lambda: rate_limits.table(figures("rate-limits")),
 }
 
 
