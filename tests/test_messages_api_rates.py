@@ -59,7 +59,7 @@ async def test_every_response_tells_how_much_is_left() -> None:
 
 async def test_input_is_refused_that_has_no_room() -> None:
     """What a request counts must fit what is left; a refused one takes nothing away."""
-    async with limited(input_tokens=5_000) as api:
+    async with limited(input_tokens=6_000) as api:
         statuses = [(await ask(api, prompt)).status_code for prompt in (LONG, LONG, LONG, SHORT)]
         assert statuses == [200, 200, 429, 200]
 
