@@ -57,12 +57,22 @@ async def payments(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[P
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def bench(temporal: TemporalServer, redis_url: str, tmp_path: Path) -> AsyncGenerator[Bench]:
-    """Lay out what a test of whole runs needs; large payloads are in `tmp_path / "payloads"`."""
-    converter = data_converter(tmp_path / "payloads")
-    client = await Client.connect(temporal.address, data_converter=converter)
+async def bench(
+    temporal: TemporalServer, redis_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncGenerator[Bench]:
+    """Lay out what a test of whole runs needs; commands that the test types find it.
+
+    Large payloads are in `tmp_path / "payloads"`.
+    """
+    payloads = tmp_path / "payloads"
+    client = await Client.connect(temporal.address, data_converter=data_converter(payloads))
     async with ScriptedAPI({}) as api, connected(redis_url) as redis:
-        yield Bench(client, redis, api)
+        bench = Bench(client, redis, api)
+        monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
+        monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
+        monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
+        monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(payloads))
+        yield bench
 
 
 @pytest.fixture
@@ -102,6 +112,7 @@ async def worker(client: Client, queue: str) -> AsyncGenerator[None]:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Run commands in this process."""
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """Run commands in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
     return Cli(capsys)

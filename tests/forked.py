@@ -3,7 +3,6 @@
 import json
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from agent_runs import Bench, Run, app_of, request_body, says, uses
 from temporalio.client import WorkflowHandle
 
 from onward import NotSent, ToolContext, tool
-from onward.local_services import TemporalServer
 from onward.messages import RunResult
 from onward.testing.messages_api import Script, Step
 
@@ -80,24 +78,6 @@ class Effects:
 @pytest.fixture
 def effects() -> Effects:
     return Effects()
-
-
-@pytest.fixture
-def cli(  # noqa: PLR0917  (fixtures)
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    redis_url: str,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands on the test's servers and payload folder."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 def messages(run: Run, number: int = -1) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import audited
 import httpx2
 import pytest
 from agent_double import Cli
@@ -16,8 +15,6 @@ from people import say, say_in_time, waiting
 from onward import tool
 from onward.identity import fingerprint, idempotency_key, run_key
 from onward.testing import wait_until
-
-cli, servers = audited.cli, audited.servers
 
 SHORT_S = 0.5
 

@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import audited
 import pytest
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, connected, says, uses
@@ -16,8 +15,6 @@ from redis import Redis as BlockingRedis
 from onward import tool
 from onward.local_services import RedisServer
 from onward.testing.messages_api import Step
-
-cli, servers = audited.cli, audited.servers
 
 
 @tool(effect="keyed")

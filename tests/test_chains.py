@@ -4,7 +4,6 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-import forked
 import pytest
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, says, uses
@@ -20,7 +19,6 @@ from onward.messages import RunRequest
 from onward.starting import Started, start
 from onward.testing import wait_until
 
-cli = forked.cli
 EVERY_STEP = 12
 """Events after which a run has done one step, and continues as new."""
 

@@ -16,7 +16,7 @@ SCRIPTS = {"away": Script(steps=[uses(("act", {})), uses(("act", {})), says("It 
 
 
 @pytest.mark.crash
-async def test_an_outage_is_shown_and_waited_out(bench: Bench, queue: str, cli: Cli) -> None:
+async def test_an_outage_is_shown_and_waited_out(bench: Bench, cli: Cli) -> None:
     """Its stop is seen in `status`, `start --wait` and Temporal; with its start the run goes on."""
     acted: list[str] = []
     stopped = threading.Event()
@@ -29,9 +29,9 @@ async def test_an_outage_is_shown_and_waited_out(bench: Bench, queue: str, cli: 
         return "acted"
 
     (port,) = free_ports(1)
-    bench.queue, bench.api.url = queue, f"http://127.0.0.1:{port}"
+    name, bench.api.url = bench.queue, f"http://127.0.0.1:{port}"
     wanted = f"cannot reach ANTHROPIC_BASE_URL '{bench.api.url}'"
-    typed = ("[script:away] Go.", "--agent", "tester", "--id", queue, "--wait")
+    typed = ("[script:away] Go.", "--agent", "tester", "--id", name, "--wait")
     async with bench.worker(app_of(act)):
         async with ScriptedAPI(SCRIPTS, port=port):
             command = await piped("start", *typed)
@@ -39,8 +39,8 @@ async def test_an_outage_is_shown_and_waited_out(bench: Bench, queue: str, cli: 
         stopped.set()
         assert command.stderr is not None
         await line_with(command.stderr, wanted)
-        await until_trouble(cli, queue, wanted)
-        pending = (await bench.temporal.get_workflow_handle(queue).describe()).raw_description
+        await until_trouble(cli, name, wanted)
+        pending = (await bench.temporal.get_workflow_handle(name).describe()).raw_description
         assert wanted in pending.pending_activities[0].last_failure.message
         async with ScriptedAPI(SCRIPTS, port=port) as api:
             out, _ = await command.communicate()

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -29,21 +28,6 @@ async def refund(cents: int) -> str:
 async def send(to: str) -> str:
     """Send."""
     raise httpx2.ReadTimeout(f"no answer from {to}")
-
-
-@pytest.fixture
-def cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands in an empty folder, on the test's Temporal and task queue."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -4,7 +4,6 @@ import base64
 import json
 import uuid
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from full_windows import FULL, Noted, begins, kinds, note, started
 
 from onward import context_window, tool
 from onward.agents import ContextPolicy
-from onward.local_services import TemporalServer
 from onward.messages import RunStatus
 from onward.testing import wait_until
 from onward.testing.messages_api import Asked, ErrorDetail, Fault, ScriptedAPI, Step
@@ -34,22 +32,6 @@ async def small(bench: Bench) -> AsyncGenerator[Bench]:
     async with ScriptedAPI({}, window=4_000, max_body_bytes=100_000) as api:
         bench.api = api
         yield bench
-
-
-@pytest.fixture
-def cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands in an empty folder, on the test's Temporal and with its payloads."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 def statuses(run: Run) -> list[int | None]:
@@ -306,13 +288,10 @@ async def test_a_reset_run_takes_the_summary_that_was_recorded(bench: Bench) -> 
     assert len(run.requests) == 5
 
 
-async def test_a_summary_is_told_and_audited_like_a_reply(
-    bench: Bench, cli: Cli, monkeypatch: pytest.MonkeyPatch, redis_url: str
-) -> None:
+async def test_a_summary_is_told_and_audited_like_a_reply(bench: Bench, cli: Cli) -> None:
     """History and ledger agree on it, and who reads the conversation sees where it stands."""
     noted = Noted()
     run = await bench.run(app_of(noted.tool), note("a"), note("b", usage=FULL), says())
-    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
     audited = await cli("audit", run.name, "--verify", "--json")
     assert (audited.code, audited.json["differences"]) == (0, [])
     assert [row["call"] for row in audited.json["effects"]] == ["1.1", "2.1"]

@@ -282,11 +282,6 @@ def test_restored_is_confirmed_by_a_person_or_an_option() -> None:
 # ---- new runs where there is no room
 
 
-@pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(capsys)
-
-
 @pytest.mark.usefixtures("worker")
 async def test_a_full_redis_takes_no_new_runs(cli: Cli, redis: Any) -> None:
     """`start` says how full it is and what to do; a run that is there is attached to."""

@@ -23,7 +23,7 @@ from onward.messages import ClaudeReply, RunRef
 from onward.testing import wait_until
 
 pytestmark = pytest.mark.replay
-cli, effects = forks.cli, forks.effects
+effects = forks.effects
 
 
 async def parted(bench: Bench, tool_name: str) -> tuple[Run, ClaudeReply]:

@@ -19,7 +19,7 @@ from onward.own_history import Told, read_history
 from onward.transcript import BEGINNING
 
 pytestmark = pytest.mark.replay
-cli, effects = forks.cli, forks.effects
+effects = forks.effects
 
 
 # ---- what is copied

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import forked as forks
 import pytest
 from agent_double import Cli
 from agent_runs import Bench, Run, app_of, connected, request_body, says
@@ -16,7 +15,6 @@ from onward.testing import wait_until
 from onward.testing.messages_api import Fault, Step
 from onward.testing.messages_api.literal_json import canonical, parse
 
-cli = forks.cli
 EVERY_STEP = 12
 """Events after which a run continues as new: it has done one step."""
 THINKING = [

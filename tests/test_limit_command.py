@@ -1,7 +1,6 @@
 """A run's limits as a person sees and changes them on the command line."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from agent_double import Cli
@@ -9,7 +8,6 @@ from agent_runs import Bench, app_of, says, uses
 from people import waiting
 
 from onward import tool
-from onward.local_services import TemporalServer
 from onward.testing import wait_until
 
 
@@ -17,21 +15,6 @@ from onward.testing import wait_until
 async def look() -> str:
     """Look."""
     return "seen"
-
-
-@pytest.fixture
-def cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands in an empty folder, on the test's Temporal and task queue."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 async def test_a_run_at_a_limit_says_what_to_type_and_that_works(cli: Cli, bench: Bench) -> None:

@@ -22,7 +22,6 @@ from onward.spending.tables import OTHER, facts, with_other
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault, Step
 
-cli = forked.cli
 EVERY_STEP = 12
 """Events after which a run has done one step, and continues as new."""
 

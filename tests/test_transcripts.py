@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from redis.asyncio import Redis
 
 from onward import tool
 from onward.errors import HistoryGap
-from onward.local_services import TemporalServer
 from onward.messages import ClaudeReply, Head, Limits, Opening, Witness
 from onward.own_history import Told
 from onward.records import Restored
@@ -58,20 +56,11 @@ async def pay(cents: int) -> str:
 
 
 @pytest.fixture
-def cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    bench: Bench,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands in an empty folder, with the test's payload folder and without a Redis."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_TASK_QUEUE", bench.queue)
-    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(tmp_path / "payloads"))
+def cli(cli: Cli, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run commands without a Redis: history and payloads are enough."""
+    assert bench.redis  # which the commands would find
     monkeypatch.setenv("ONWARD_REDIS_URL", "redis://127.0.0.1:1/0")
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
+    return cli
 
 
 def thinks() -> Step:
@@ -264,22 +253,15 @@ async def test_a_run_without_a_word_says_so(bench: Bench, cli: Cli) -> None:
     await run.handle.terminate()
 
 
-async def test_a_reader_that_goes_away_is_no_error(
-    bench: Bench, temporal: TemporalServer, tmp_path: Path
-) -> None:
+async def test_a_reader_that_goes_away_is_no_error(bench: Bench, tmp_path: Path) -> None:
     """`transcript | head -1` ends quietly, however long it is, and not with a failed run's code."""
     run = await told(bench, uses(("look", {"what": "large"})))
-    env = os.environ | {
-        "TEMPORAL_ADDRESS": temporal.address,
-        "ONWARD_PAYLOAD_DIR": str(tmp_path / "payloads"),
-    }
     for form in ("text", "json", "html"):
         command = f"{sys.executable} {ROOT / 'starter.py'} transcript --whole {run.name}"
         ran = await asyncio.create_subprocess_shell(
             f"({command} --format {form}; echo $? >code) | head -c 1",
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=env,
             cwd=tmp_path,
         )
         out, err = await ran.communicate()

@@ -1,7 +1,6 @@
 """What cannot be judged about a call is not guessed: no call runs unasked, or as another's twin."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from test_deploys import held_up_by
 
 from onward import tool
 from onward.errors import AppError
-from onward.local_services import TemporalServer
 from onward.testing import wait_until
 
 
@@ -97,16 +95,8 @@ def test_what_judges_a_call_must_be_a_function(options: dict[str, Any], why: str
             """Act."""
 
 
-async def test_words_that_are_no_text_are_refused(
-    bench: Bench,
-    temporal: TemporalServer,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
+async def test_words_that_are_no_text_are_refused(bench: Bench, cli: Cli) -> None:
     """What a shell hands on may be in another encoding: nothing is said to the run."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.chdir(tmp_path)
 
     @tool(effect="keyed", ask="always")
     async def refund() -> None:
@@ -115,7 +105,7 @@ async def test_words_that_are_no_text_are_refused(
     async with bench.worker(app_of(refund)):
         run = await bench.start(uses(("refund", {})), says())
         await waiting(run)
-        answer = await Cli(capsys)("deny", run.name, "1.1", "--why", "\udcff")
+        answer = await cli("deny", run.name, "1.1", "--why", "\udcff")
         assert (answer.code, "Give it as UTF-8" in answer.err) == (2, True)
         assert len(await waiting(run)) == 1
         await say(run, "deny", "1.1")

@@ -16,7 +16,6 @@ from onward.live.documents import KINDS
 from onward.live.fragments import Fragment
 from onward.live.happenings import Asked, CallEnded, Restarted, Trouble, Wrote
 from onward.live.printing import Printer
-from onward.local_services import TemporalServer
 
 pytestmark = [pytest.mark.field("E04"), pytest.mark.timeout(120)]
 
@@ -27,21 +26,6 @@ HOSTILE = "\x1b[31mred\r\n── step 9 ──"
 async def look(order: str) -> str:
     """Look."""
     return f"{order}\n" * 20
-
-
-@pytest.fixture
-def cli(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    temporal: TemporalServer,
-    redis_url: str,
-    tmp_path: Path,
-) -> Cli:
-    """Run commands in an empty folder, on the test's servers."""
-    monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
-    monkeypatch.setenv("ONWARD_REDIS_URL", redis_url)
-    monkeypatch.chdir(tmp_path)
-    return Cli(capsys)
 
 
 @pytest.fixture
