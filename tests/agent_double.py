@@ -38,7 +38,7 @@ from onward.starting import pollers
 from onward.testing import wait_until
 
 WITNESS = Witness(nonce="n", inc="i", run_id="r")
-HEAD = Head(step="0", digest="d")
+HEAD = Head(step="1", digest="d")
 STEP_SPEND = Spend(requests=1, input_tokens=100, output_tokens=20, cost_usd=Decimal("0.25"))
 OUTCOMES: dict[str, Outcome] = {
     "limited": "limit_steps",
