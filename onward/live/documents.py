@@ -7,46 +7,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from onward.documents import result_document, run_document
-from onward.live.happenings import (
-    Asked,
-    CallEnded,
-    Decided,
-    Happening,
-    Replied,
-    Restarted,
-    RunEnded,
-    Stopping,
-    Trouble,
-    Unanswered,
-    Waits,
-    Watched,
-    Wrote,
-)
+from onward.live import happenings
 from onward.messages import ClaudeReply
 from onward.transcript import last_text
 
 
-def document(happening: Happening) -> dict[str, Any]:
+def document(happening: happenings.Happening) -> dict[str, Any]:
     """Describe what happened."""
     kind, fields = _DOCUMENTS[type(happening)]
     return {"kind": kind, **fields(happening)}
 
 
-def _watched(watched: Watched) -> dict[str, Any]:
+def _watched(watched: happenings.Watched) -> dict[str, Any]:
     return {**run_document(watched.run), "earlier_steps": watched.earlier_steps}
 
 
-def _asked(asked: Asked) -> dict[str, Any]:
+def _asked(asked: happenings.Asked) -> dict[str, Any]:
     said = [{"id": message_id, "text": text} for message_id, text in asked.said]
     return {"step": asked.step, "said": said}
 
 
-def _wrote(wrote: Wrote) -> dict[str, Any]:
+def _wrote(wrote: happenings.Wrote) -> dict[str, Any]:
     piece = wrote.fragment
     return {"what": piece.what, "step": wrote.step, "block": piece.block, "text": piece.text}
 
 
-def _replied(replied: Replied) -> dict[str, Any]:
+def _replied(replied: happenings.Replied) -> dict[str, Any]:
     reply = replied.reply
     return {
         "step": replied.step,
@@ -63,19 +49,19 @@ def _calls(reply: ClaudeReply) -> list[dict[str, Any]]:
     return [call.model_dump(mode="json", include=shown) for call in reply.calls]
 
 
-_DOCUMENTS: dict[type[Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
-    Watched: ("run", _watched),
-    Asked: ("step", _asked),
-    Wrote: ("piece", _wrote),
-    Restarted: ("restarted", vars),
-    Replied: ("reply", _replied),
-    Unanswered: ("unanswered", vars),
-    CallEnded: ("result", vars),
-    Waits: ("waiting", lambda waits: waits.waiting.model_dump(mode="json")),
-    Decided: ("decided", vars),
-    Stopping: ("stopping", vars),
-    Trouble: ("trouble", vars),
-    RunEnded: ("end", lambda ended: result_document(ended.run, ended.how)),
+_DOCUMENTS: dict[type[happenings.Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
+    happenings.Watched: ("run", _watched),
+    happenings.Asked: ("step", _asked),
+    happenings.Wrote: ("piece", _wrote),
+    happenings.Restarted: ("restarted", vars),
+    happenings.Replied: ("reply", _replied),
+    happenings.Unanswered: ("unanswered", vars),
+    happenings.CallEnded: ("result", vars),
+    happenings.Waits: ("waiting", lambda waits: waits.waiting.model_dump(mode="json")),
+    happenings.Decided: ("decided", vars),
+    happenings.Stopping: ("stopping", vars),
+    happenings.Trouble: ("trouble", vars),
+    happenings.RunEnded: ("end", lambda ended: result_document(ended.run, ended.how)),
 }
 KINDS = tuple(kind for kind, _ in _DOCUMENTS.values())
 """Every value of `kind`."""
