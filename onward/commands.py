@@ -7,7 +7,7 @@ option answer at once, without loading the Temporal client.
 import asyncio
 import re
 import shlex
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from onward.history import Ended
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
-from onward.messages import LimitOverrides, Outcome, RunRequest, Workspace
+from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting, Workspace
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
 from onward.watching import Beginning
@@ -195,7 +195,7 @@ async def list_waiting(limit: int, out: Output) -> int:
         out.json({"waiting": calls, "unanswered": [run.id for run in unanswered]})
     elif rows := [waiting_row(*each) for each in waiting] + [*map(unanswered_row, unanswered)]:
         out.table(("run", "call", "asks for", "since", "tool", "what, and why"), rows)
-        out.note("whole input: `python starter.py status RUN`")
+        _note_input("RUN", [call for _, call in waiting], out)
     else:
         out.say("no run waits for a person")
     return NOT_CONNECTED if unanswered else 0
@@ -350,8 +350,14 @@ def _show_waiting(session: Session, seen: Report) -> int:
         out.warn(waiting_line(seen.run.id, call))
     if not seen.live:
         out.warn(f"waits for a person ({seen.run.waits_for}): {seen.trouble}")
-    out.note(f"whole input: `python starter.py status {shlex.quote(seen.run.id)}`")
+    _note_input(shlex.quote(seen.run.id), seen.status.waiting, out)
     return WAITS_FOR_PERSON
+
+
+def _note_input(run: str, waiting: Iterable[Waiting], out: Output) -> None:
+    """Say where a call's whole input is; a run that waits at a limit shows all there is."""
+    if any(call.kind != "limit" for call in waiting):
+        out.note(f"whole input: `python starter.py status {run}`")
 
 
 async def _show_ended(session: Session, run: Run) -> int:

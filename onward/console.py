@@ -244,7 +244,7 @@ def exact_money(amount: Decimal) -> str:
 def spend_line(spend: Spend, *, complete: bool = True) -> str:
     """Say what was spent, in one line; what is not known is said, never left at zero."""
     lower = "" if complete else "at least "
-    parts = [f"{lower}{spend.tokens:,} tokens", f"{lower}{cost_line(spend)}"]
+    parts = [f"{lower}{spend.tokens:,} tokens", cost_line(spend, complete=complete)]
     parts.append(f"{count(spend.requests, 'request')} to Claude")
     if spend.lost_requests:
         parts.append(f"{spend.lost_requests:,} of them lost (their tokens are a lower bound)")
@@ -258,11 +258,10 @@ def progress_line(status: RunStatus, seconds: float) -> str:
     return " · ".join(filter(None, (*parts, cost_line(status.spend), time)))
 
 
-def cost_line(spend: Tally) -> str:
+def cost_line(spend: Tally, *, complete: bool = True) -> str:
     """Say what was spent in dollars; what is not known is said, never left at zero."""
+    known = money(spend.cost_usd) if complete else f"at least {money(spend.cost_usd)}"
     if not spend.unpriced_requests:
-        return money(spend.cost_usd)
+        return known
     unknown = f"{count(spend.unpriced_requests, 'request')} of unknown price"
-    return (
-        f"{money(spend.cost_usd)} and {unknown}" if spend.cost_usd else f"cost unknown ({unknown})"
-    )
+    return f"{known} and {unknown}" if spend.cost_usd else f"cost unknown ({unknown})"

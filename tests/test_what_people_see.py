@@ -1,6 +1,7 @@
 """What a person decides from: every field of a call, and nothing that Claude could have forged."""
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ from people import say, waiting
 from test_odd_replies import prepared
 
 from onward import tool
-from onward.console import Output
+from onward.console import Output, cost_line, spend_line
 from onward.identity import fingerprint
-from onward.messages import RunRequest, Settler, Waiting
+from onward.messages import RunRequest, Settler, Spend, Waiting
 from onward.spending.tables import COLUMNS
 from workflows.state import RunState
 
@@ -132,3 +133,13 @@ def test_a_narrow_terminal_shows_the_cost(
     Output().table(("agent", "model", *COLUMNS), [row], figures=len(COLUMNS))
     shown = capsys.readouterr().out
     assert [figure for figure in figures if figure not in shown.split()] == []
+
+
+def test_an_unknown_cost_is_no_lower_bound() -> None:
+    """What is known is a lower bound; of what is not known, nothing is said but that."""
+    unpriced = Spend(requests=1, output_tokens=7, unpriced_requests=1)
+    assert "tokens, cost unknown (1 request of unknown price)" in spend_line(
+        unpriced, complete=False
+    )
+    priced = unpriced.model_copy(update={"cost_usd": Decimal(2)})
+    assert cost_line(priced, complete=False) == "at least $2.00 and 1 request of unknown price"

@@ -80,4 +80,4 @@ def _went_s(status: RunStatus) -> float | None:
     if not status.at_ms:
         return None
     since_s = 0.0 if status.waiting else time.time() - status.at_ms / 1000
-    return status.went_s + max(since_s, 0.0)
+    return round(status.went_s + max(since_s, 0.0), 3)

@@ -17,7 +17,7 @@ def facts(spend: Spend, *, complete: bool) -> list[tuple[str, str]]:
     """Say what was spent, kind by kind."""
     lower = "" if complete else "at least "
     return [
-        ("cost", lower + cost_line(spend)),
+        ("cost", cost_line(spend, complete=complete)),
         ("price unknown", ", ".join(_unpriced(spend))),
         ("requests", f"{lower}{spend.requests:,}"),
         ("input tokens", f"{lower}{spend.input_tokens:,}"),
