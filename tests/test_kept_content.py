@@ -1,5 +1,6 @@
 """Thinking goes back byte for byte, from wherever the conversation was kept meanwhile."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -64,6 +65,16 @@ async def test_thinking_survives_a_crash(crash_bench: CrashBench) -> None:
     assert said(run) == sent(first)
 
 
+async def wiped(bench: Bench, steps: Sequence[Step]) -> Run:
+    """Run these steps, and lose all that is in Redis on the way."""
+    run = await bench.start(*steps, says())
+    await wait_until(lambda: len(run.requests) > 2, 30, what="some steps")
+    await bench.redis.flushall()  # pyright: ignore[reportUnknownMemberType]
+    await run.ended()
+    assert said(run) == sent(*steps)
+    return run
+
+
 @pytest.mark.field("A09")
 @pytest.mark.replay
 async def test_thinking_survives_all_that_can_be_lost(
@@ -75,11 +86,7 @@ async def test_thinking_survives_all_that_can_be_lost(
     async with connected(own_redis.url) as redis:
         bench.redis = redis
         async with bench.worker(app_of(look)):
-            run = await bench.start(*steps, says())
-            await wait_until(lambda: len(run.requests) > 2, 30, what="some steps")
-            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
-            await run.ended()
-            assert said(run) == sent(*steps)
+            run = await wiped(bench, steps)
             assert len(await run.chain()) > 2
             await run.replay()
             printed = await cli("transcript", run.name, "--json")
@@ -101,11 +108,7 @@ async def test_every_kind_of_content_is_carried_and_rebuilt(
     async with connected(own_redis.url) as redis:
         bench.redis = redis
         async with bench.worker(app_of(look)):
-            run = await bench.start(*steps, says())
-            await wait_until(lambda: len(run.requests) > 2, 30, what="some steps")
-            await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
-            await run.ended()
-    assert said(run) == sent(*steps)
+            run = await wiped(bench, steps)
     named = {request_body(each).get("container") for each in run.requests[1:]}
     assert named == {"container_1"}
 
