@@ -5,7 +5,7 @@ How long is waited is seen in two tests of its own; in the others every wait is 
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -86,7 +86,7 @@ RUNS = (
     *("429", "502 page", "529", "cap", "cut", "no stop", "broken JSON", "overload", "text"),
     *("400", "404", "404 page", "529 final", "refused inside", "413"),
 )
-"""What is tried in whole runs: the other rows differ from these only by the answer's words."""
+"""What is tried in short: the other rows differ from these only by the answer's words."""
 TIMES = (1, 10, None)
 """None: for ever."""
 PLAIN = UnsandboxedWorkflowRunner()
@@ -121,8 +121,9 @@ def passes(row: Row, where: str, times: int | None) -> bool:
     return times is not None and (most(row, where) == POLICY or times < most(row, where))
 
 
-async def check(bench: Bench, row: Row, where: str, times: int | None) -> None:
+async def check(bench: Bench, name: str, where: str, times: int | None) -> None:
     """Run the conversation to its end, and count."""
+    row = TABLE[name]
     talk = steps(where, [row.fault] * (times or 1), forever=times is None)
     run = await bench.start(*talk, agent="patient" if times else "brief")
     good = passes(row, where, times)
@@ -130,21 +131,23 @@ async def check(bench: Bench, row: Row, where: str, times: int | None) -> None:
     place = WHERE.index(where)
     asked = [entry.step for entry in run.requests]
     if good:
-        assert (result.outcome, result.steps) == ("completed", 3)
-        assert (asked.count(place), len(asked)) == ((times or 0) + 1, (times or 0) + 3)
+        assert (result.outcome, result.steps) == ("completed", 3), name
+        assert (asked.count(place), len(asked)) == ((times or 0) + 1, (times or 0) + 3), name
     else:
-        assert result.outcome == ("context_exceeded" if row.kind == "too_long" else "failed")
-        assert (result.steps, asked.count(place)) == (place, most(row, where))
-        assert (len(asked), "\n" in result.detail) == (place + most(row, where), False)
-    assert result.spend.requests == len(asked)
+        outcome = "context_exceeded" if row.kind == "too_long" else "failed"
+        assert (result.outcome, result.steps) == (outcome, place), name
+        assert (asked.count(place), len(asked)) == (most(row, where), place + most(row, where)), (
+            name
+        )
+        assert "\n" not in result.detail, name
+    assert result.spend.requests == len(asked), name
 
 
-@pytest.mark.field("B04")
-@pytest.mark.parametrize("name", RUNS)
-async def test_requests_and_outcome(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
-) -> None:
-    """A fault that passes is waited out; one that stays ends the run after a known number."""
+@pytest.fixture
+async def served(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> AsyncGenerator[Bench]:
+    """Serve runs with a worker that waits a moment for everything."""
     caplog.set_level(logging.ERROR)  # a traceback for each attempt takes longer than the attempt
     monkeypatch.setattr("activities.requests._LONGEST_WAIT_S", 0.001)
     monkeypatch.setattr("onward.claude_errors._FOR_A_PERSON_S", 0.001)
@@ -154,8 +157,29 @@ async def test_requests_and_outcome(
         Agent("brief", model=MODEL, tools=[act], context="stop", limits=brief),
     )
     async with bench.worker(app, max_cached_workflows=50, workflow_runner=PLAIN):
-        cases = [(where, times) for where in WHERE for times in TIMES]
-        await asyncio.gather(*(check(bench, TABLE[name], *case) for case in cases))
+        yield bench
+
+
+@pytest.mark.field("B04")
+@pytest.mark.parametrize("turn", range(3))
+async def test_requests_and_outcome(served: Bench, turn: int) -> None:
+    """A fault that passes is waited out; one that stays ends the run after a known number.
+
+    The three turns take each fault to each place, and let it strike each number of times.
+    """
+    cases = [
+        (name, WHERE[turn], TIMES[(turn + number) % len(TIMES)]) for number, name in enumerate(RUNS)
+    ]
+    await asyncio.gather(*(check(served, *case) for case in cases))
+
+
+@pytest.mark.long
+@pytest.mark.field("B04")
+@pytest.mark.parametrize("name", TABLE)
+async def test_requests_and_outcome_of_all(served: Bench, name: str) -> None:
+    """The same of every fault, each number of times in each place."""
+    cases = [(name, where, times) for where in WHERE for times in TIMES]
+    await asyncio.gather(*(check(served, *case) for case in cases))
 
 
 async def test_few_replies_may_be_lost(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
