@@ -22,6 +22,9 @@ from onward.errors import ConnectError, UsageError
 from onward.settings import Settings
 
 _LOADING_POLL_S = 0.2
+_MOST_CONNECTIONS = 1000
+"""More than a worker's 200 activities need at once, each for a call and what it tells beside it: by
+default the client has 100, and fails calls beyond them whenever the server is slow for a moment."""
 
 
 def ledger_url(settings: Settings, target: Target) -> str:
@@ -42,6 +45,7 @@ def redis_client(url: str) -> Redis:
             url,
             socket_connect_timeout=2,
             socket_timeout=5,
+            max_connections=_MOST_CONNECTIONS,
             # Each ledger operation may be repeated, so one retry covers a connection that went
             # stale. A primary that was demoted keeps its connections: they are dropped, or each
             # write would go on to fail there while the name leads to the new primary long since.
