@@ -105,8 +105,9 @@ async def test_a_new_user_gets_there_by_the_readme_alone(
                 assert await starter.wait(60) == 0
                 assert "Refunded 5 euros." in starter.output()
                 outputs = [await said(reader, line) for line in reader.block("starter.py status")]
-    assert [status for status, _ in outputs] == [0, 0, 0, 0]
-    assert '"requests": 3' in outputs[1][1]
+    assert [status for status, _ in outputs] == [0, 0, 0, 0, 0]
+    assert "Refunded 5 euros." in outputs[0][1]
+    assert '"requests": 3' in outputs[2][1]
     with closing(sqlite3.connect(tmp_path / ".onward" / "payments.db")) as books:
         assert books.execute("SELECT amount_cents FROM effects").fetchall() == [(500,)]
     everything = {line for block in blocks("bash") for line in lines(block)}
