@@ -91,6 +91,7 @@ TIMES = (1, 10, None)
 """None: for ever."""
 PLAIN = UnsandboxedWorkflowRunner()
 """As workers have it: what the sandbox and replays show, other tests see."""
+ERROR_WAITS = ("onward.claude_errors._NO_HINT_429_S", "onward.claude_errors._FOR_A_PERSON_S")
 WHERE = ("first step", "middle", "after a tool")
 
 
@@ -149,8 +150,8 @@ async def served(
 ) -> AsyncGenerator[Bench]:
     """Serve runs with a worker that waits a moment for everything."""
     caplog.set_level(logging.ERROR)  # a traceback for each attempt takes longer than the attempt
-    monkeypatch.setattr("activities.requests._LONGEST_WAIT_S", 0.001)
-    monkeypatch.setattr("onward.claude_errors._FOR_A_PERSON_S", 0.001)
+    for wait in ("activities.requests._LONGEST_WAIT_S", *ERROR_WAITS):
+        monkeypatch.setattr(wait, 0.001)
     brief = Limits(max_requests_per_step=POLICY)
     app = App(
         Agent("patient", model=MODEL, tools=[act], context="stop"),
