@@ -49,7 +49,8 @@ def translated() -> Generator[None]:
         yield
     except RedisError as error:
         # Covers a server that is away, loading or out of memory: nothing was fired, wait for it.
-        text = f"the ledger's Redis cannot be used: {error}. The run waits and goes on when it can"
+        found = str(error).removesuffix(".")
+        text = f"the ledger's Redis cannot be used: {found}. The run waits and goes on when it can"
         # With the client's own chain of errors and their traces, Temporal would show nothing at all
         # of the failure: it is too long.
         raise again("redis", text, delay_s=1.0) from None
