@@ -84,15 +84,10 @@ async def test_a_fork_pays_for_its_own_steps(bench: Bench, cli: Cli) -> None:
     """What was copied was paid by the run that it is a copy of."""
     async with bench.worker(app_of(look)):
         run = await three_steps(bench)
-        result = await (await fork(cli, run, "--step", "2")).ended()
-        ran = await cli("spend", (await newest(cli)), "--json", "--by", "step")
+        copy = await fork(cli, run, "--step", "2")
+        result = await copy.ended()
+        ran = await cli("spend", copy.name, "--json", "--by", "step")
     assert (spent(ran), [*by_step(ran)]) == (result.spend, ["3"])
-
-
-async def newest(cli: Cli) -> str:
-    listed = await cli("list", "--json", "--limit", "1")
-    name: str = listed.json["runs"][0]["run"]
-    return name
 
 
 async def test_a_step_that_was_given_up_has_its_row(bench: Bench, cli: Cli) -> None:
