@@ -79,7 +79,8 @@ async def ask(
 ) -> dict[str, Any]:
     """Send one request and return the whole reply as a dict for `json_text.dumps`.
 
-    `progress` is called after every event, `heard` before. Raises what `posture` understands.
+    `progress` is called after every event but the last, `heard` before. Raises what `posture`
+    understands.
     """
     try:
         stream = await _sent(anthropic, request)
@@ -125,9 +126,10 @@ async def _reply(response: httpx2.Response, progress: Progress) -> dict[str, Any
     try:
         async for event in _events(response):
             _take(fold, event, response)
-            progress(fold, event)
-    except httpx2.TransportError:
-        if not fold.whole:  # what breaks after the end of a reply takes nothing of it
+            if not fold.whole:
+                progress(fold, event)
+    except (httpx2.TransportError, StreamBroken):
+        if not fold.whole:  # what comes after the end of a reply takes nothing of it
             raise
     return fold.message
 

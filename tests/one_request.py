@@ -10,12 +10,22 @@ from onward.claude_errors import Posture
 from onward.claude_request import reply_request
 
 
-async def asked(url: str, prompt: str = "Go.", *, api_key: str | None = "test") -> dict[str, Any]:
+def _unheard(*_: Any) -> None:
+    """Hear nothing of the reply."""
+
+
+async def asked(
+    url: str,
+    prompt: str = "Go.",
+    *,
+    api_key: str | None = "test",
+    progress: claude.Progress = _unheard,
+) -> dict[str, Any]:
     """Send a request to a server, and return the whole reply."""
     message = f'{{"role":"user","content":"{prompt}"}}'.encode()
     request = reply_request(f'{{"model":"{MODEL}","max_tokens":9}}', [message])
     async with claude.client(base_url=url, api_key=api_key) as client:
-        return await claude.ask(client, request, _unheard, _unheard)
+        return await claude.ask(client, request, progress, _unheard)
 
 
 async def made_of(url: str, prompt: str = "Go.", *, api_key: str | None = "test") -> Posture:
@@ -25,7 +35,3 @@ async def made_of(url: str, prompt: str = "Go.", *, api_key: str | None = "test"
     posture = claude.posture(caught.value)
     assert posture is not None, caught.value
     return posture
-
-
-def _unheard(*_: Any) -> None:
-    """Hear nothing of the reply."""

@@ -223,13 +223,22 @@ async def test_a_stream_is_known_by_its_events(kind: str) -> None:
         assert (await asked(url))["stop_reason"] == "end_turn"
 
 
-async def test_what_follows_a_reply_takes_nothing_of_it() -> None:
-    """A reply that is whole is paid for: an error after its end does not lose it."""
+@pytest.mark.parametrize(
+    "late",
+    [
+        '{"type":"error","error":{"type":"api_error","message":"m"}}',
+        "[DONE]",
+        '{"type":"content_block_delta"}',
+    ],
+)
+async def test_what_follows_a_reply_takes_nothing_of_it(late: str) -> None:
+    """A reply that is whole is paid for: nothing after its end loses it, or is told as its own."""
     start = json.dumps({"type": "message_start", "message": MESSAGE})
-    late = '{"type":"error","error":{"type":"api_error","message":"m"}}'
     body = f'data: {start}\n\ndata: {{"type":"message_stop"}}\n\ndata: {late}\n\n'
+    told = list[object]()
     async with answering(body, EVENTS) as url:
-        assert (await asked(url))["stop_reason"] == "end_turn"
+        reply = await asked(url, progress=lambda _, event: told.append(event["type"]))
+    assert (reply["stop_reason"], told) == ("end_turn", ["message_start"])
 
 
 # ---- settings that lead elsewhere
