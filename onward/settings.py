@@ -91,6 +91,7 @@ def load_settings() -> Settings:
 def _explained(error: ValidationError) -> list[str]:
     return [
         f"ONWARD_{'_'.join(map(str, part['loc'])).upper()} is {part['input']!r}: "
-        f"{part['msg'].lower()}. Change it in the environment or in {ENV_FILE!r}"
+        f"{part['msg'].lower().removeprefix('value error, ')}. "
+        f"Change it in the environment or in {ENV_FILE!r}"
         for part in error.errors()
     ]
