@@ -135,7 +135,7 @@ def _posture(
     # A gateway speaks for an API that is away in words of its own.
     misconfigured = told.kind is None and not _may_pass(told.status)
     if misconfigured:
-        advice = "That is no Messages API: check ANTHROPIC_BASE_URL"
+        advice = "That is no Messages API: check ANTHROPIC_BASE_URL (it ends before /v1)"
     return Posture(
         then,
         f"{told}. {advice}" if advice else str(told),
