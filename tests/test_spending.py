@@ -1,9 +1,11 @@
 """What `spend` says: the same whoever tells it, whole after a reset, and of many runs."""
 
 import json
+import shutil
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import forked
@@ -202,9 +204,9 @@ async def test_a_run_that_was_cut_off_shows_what_its_last_step_used(bench: Bench
 # ---- many runs
 
 
-async def asked_by_people(bench: Bench, cli: Cli, agent: str) -> Run:
+async def asked_by_people(bench: Bench, cli: Cli, agent: str, *steps: Step) -> Run:
     name = f"run-{uuid.uuid4().hex[:12]}"
-    bench.api.scripts[name] = bench.script(uses(("look", {})), says())
+    bench.api.scripts[name] = bench.script(*steps)
     ran = await cli("start", f"Go. [script:{name}]", "--agent", agent, "--id", name)
     assert ran.code == 0, ran.err
     return forked.found(bench, name)
@@ -214,7 +216,8 @@ async def test_many_runs_are_summed_by_agent_and_model(bench: Bench, cli: Cli) -
     """Each run counts whole and once, a reset one with all its branches."""
     name, since = f"agent-{uuid.uuid4().hex[:8]}", datetime.now(UTC).isoformat()
     async with bench.worker(App(Agent(name, model=MODEL, tools=[look]))):
-        runs = [await asked_by_people(bench, cli, name) for _ in range(2)]
+        steps = (uses(("look", {})), says())
+        runs = [await asked_by_people(bench, cli, name, *steps) for _ in range(2)]
         results = [await run.ended() for run in runs]
         await (await runs[0].reset_to_first_task()).ended()
 
@@ -231,6 +234,23 @@ async def test_many_runs_are_summed_by_agent_and_model(bench: Bench, cli: Cli) -
     table = await cli("spend", "--since", since)
     row = next(line.split("\t") for line in table.out.splitlines() if line.startswith(name))
     assert row[:3] == [name, MODEL, "4"]
+
+
+async def test_a_lost_payload_hides_only_its_own_run(
+    bench: Bench, cli: Cli, tmp_path: Path
+) -> None:
+    """The other runs are summed, and the sum is called a lower bound."""
+    name, since = f"agent-{uuid.uuid4().hex[:8]}", datetime.now(UTC).isoformat()
+    async with bench.worker(App(Agent(name, model=MODEL))):
+        for step in (says(), says("long " * 20_000)):
+            await (await asked_by_people(bench, cli, name, step)).ended()
+    shutil.rmtree(tmp_path / "payloads")
+
+    async def told() -> str:
+        ran = await cli("spend", "--since", since)
+        return ran.err if f"{name}\t{MODEL}\t1\t" in ran.out else ""
+
+    assert "at least" in await wait_until(told, 20, what="what the other run cost")
 
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ from typing import Any
 
 from onward import client as runs
 from onward.client import Run, Spent
-from onward.errors import NoSuchRun, UsageError
+from onward.errors import NoSuchRun, PayloadError, UsageError
 from onward.listing import list_since
 from onward.messages import Spend, Tally
 from onward.session import Session
@@ -48,7 +48,8 @@ class Sum:
     since: datetime
     runs: int = 0
     partial: int = 0
-    """Of those, the ones that may have cost more: they go on, were cut off, or were reset."""
+    """Of those, the ones that may have cost more: they go on, were cut off or reset, or cannot be
+    read."""
     spend: Spend = field(default_factory=Spend)
     agents: dict[str, dict[str, Tally]] = field(default_factory=dict[str, dict[str, Tally]])
     """By agent and model."""
@@ -102,7 +103,10 @@ async def summed(session: Session, since: datetime, *, offline: bool) -> Sum:
 
 async def _spent(session: Session, run: Run, *, was_reset: bool, offline: bool) -> Spent:
     # By history alone: a worker that does not answer would cost seconds, with each of its runs.
-    spent = await runs.spend(session.client, run, offline=True)
+    try:
+        spent = await runs.spend(session.client, run, offline=True)
+    except PayloadError:  # one lost file must not hide what all other runs cost
+        spent = Spent(Spend(), complete=False)
     if not was_reset:
         return spent
     more = Beyond(missing="not asked") if offline else await beyond(session, run)
