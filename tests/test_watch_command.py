@@ -93,7 +93,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> str:
         Wrote("1", Fragment(0, "text", "night")),
         Restarted("1"),
         Wrote("1", Fragment(0, "thinking", HOSTILE)),
-        Wrote("1", Fragment(1, "tool", "look")),
+        Wrote("1", Fragment(1, "tool", "look\n── step 9 ──")),
         Wrote("1", Fragment(1, "arguments", "x" * 450)),
         CallEnded("1.1", "look", "done", HOSTILE, 0.5),
         Trouble("no worker answers"),
@@ -124,4 +124,4 @@ def test_nobody_steers_the_terminal_of_who_watches(
     plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
     assert plain.count("  \\x1b[31mred\\x0d\n  ── step 9 ──\n") == 2
     assert plain.count("\n── step 9") == 0
-    assert "Claude prepares a call of look ..\n1.1 look: done in 0.5 s\n" in plain
+    assert "Claude prepares a call of look ── step 9 ── ..\n1.1 look: done in 0.5 s\n" in plain

@@ -82,7 +82,8 @@ class Printer:
             case "tool" | "server_tool":
                 doing = "prepares a call of" if piece.what == "tool" else "runs"
                 self._flow.end()
-                self._flow.on(f"Claude {doing} {piece.text} ", "dim")
+                name = " ".join(piece.text.splitlines())  # a gateway lets any name pass
+                self._flow.on(f"Claude {doing} {name} ", "dim")
                 self._arguments = 0
             case "arguments":
                 before, self._arguments = self._arguments, self._arguments + len(piece.text)
