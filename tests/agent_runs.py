@@ -105,9 +105,7 @@ class Bench:
         """Run a worker of `app` in this process."""
         # Closed at the end: one that is not makes a task in whatever loop the collector runs in,
         # a workflow's as well.
-        anthropic = claude.client(
-            base_url=self.api.url, api_key="test", silence_s=self.silence_s
-        )
+        anthropic = claude.client(base_url=self.api.url, api_key="test", silence_s=self.silence_s)
         services = Services(
             app=app,
             redis=self.redis,

@@ -156,10 +156,14 @@ async def test_an_enforced_spend_limit_waits_an_hour(bench: Bench) -> None:
     )
     async with claude.client(base_url=bench.api.url, api_key="test") as client:
         with pytest.raises(anthropic.RateLimitError) as caught:
-            await claude.ask(client, request, lambda *_: None, lambda _: None)
+            await claude.ask(client, request, _nothing, _nothing)
     posture = claude.posture(caught.value)
     assert posture is not None
     assert posture.delay_s == 3600.0
+
+
+def _nothing(*_: object) -> None:
+    """Hear what comes, and do nothing."""
 
 
 async def test_a_prompt_that_is_too_long_has_its_outcome(bench: Bench) -> None:

@@ -20,7 +20,7 @@ from temporalio.worker import Replayer
 
 from onward import tool
 from onward.local_services import redis_server
-from onward.messages import LimitChange, Limits
+from onward.messages import LimitChange
 from onward.names import WORKFLOW
 from onward.testing import wait_until
 from onward.testing.messages_api import Step
@@ -101,7 +101,6 @@ async def test_record_a_history_of_limits(bench: Bench) -> None:
     It continues as new while it waits at the limit.
     """
     bench.history_events = 30
-    limits = {"max_steps": 4}
     steps = [
         Step(content=[{"type": "text", "text": "Wait."}], stop_reason="pause_turn"),
         says("Words. " * 50, needs_tokens=1500),
@@ -111,10 +110,11 @@ async def test_record_a_history_of_limits(bench: Bench) -> None:
     ]
     app = app_of(look, act, max_tokens=1200, at_limit="wait")
     async with bench.worker(app):
-        run = await bench.start(*steps, says(), **limits)
+        run = await bench.start(*steps, says(), max_steps=4)
         await waiting(run)
         record("limit", await run.history())
-        await run.handle.execute_update("limit", LimitChange(max_steps=9), result_type=Limits)
+        handle: Any = run.handle
+        await handle.execute_update("limit", LimitChange(max_steps=9))
         await run.ended()
     for number, history in enumerate(await run.chain(), 1):
         record(f"limits-{number}", history)
