@@ -290,7 +290,7 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
     if begun.opening is not None:
         out.note(limits_line(begun.opening.limits))
         if copied := begun.opening.copied_steps:
-            out.note(f"{count(copied, 'step')} copied; money and time count from here")
+            out.note(f"{count(copied, 'step')} copied; your limits count from here")
     troubles = await _first_troubles(session, begun)
     for trouble in troubles:
         out.warn(trouble)

@@ -23,6 +23,9 @@ from onward.messages import RunStatus, Spend, Tally
 from onward.wording import Troubles
 
 _KEPT_CONTROLS = {"\n", "\t"}
+_TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Kinds of characters that put others into another order: an approver must see what is there."""
+_ONE_BYTE = 0xFF
 _LEAST_SHOWN = Decimal("0.0001")
 _GAP = 2
 """Blanks between two columns of a table."""
@@ -216,11 +219,18 @@ class _Moving:
 
 
 def visible(text: str) -> str:
-    """Show control characters instead of sending them to the terminal."""
-    return "".join(
-        c if c in _KEPT_CONTROLS or unicodedata.category(c) != "Cc" else f"\\x{ord(c):02x}"
-        for c in text
-    )
+    """Show what steers a terminal, or turns the order of what is read, instead of sending it."""
+    return "".join(c if c in _KEPT_CONTROLS or not _steers(c) else _spelt(c) for c in text)
+
+
+def _steers(character: str) -> bool:
+    turns = unicodedata.bidirectional(character) in _TURNS
+    return turns or unicodedata.category(character) == "Cc"
+
+
+def _spelt(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code <= _ONE_BYTE else f"\\u{code:04x}"
 
 
 def count(number: int, noun: str) -> str:

@@ -16,6 +16,8 @@ from onward.messages import Opening
 
 BEGIN_WITHIN_S = 2.0
 _POLL_S = 0.1
+_LONG_S = 300
+"""From here on a wait is told in minutes."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +109,15 @@ async def _closed(client: Client, run: Run) -> None:
         await asyncio.Event().wait()  # the regular looks go on
 
 
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _LONG_S else f"{seconds / 60:.0f} min"
+
+
 def _failing(pending: Pending, now: datetime) -> str | None:
     if not pending.last_failure:
         return None
     seconds = (pending.next_try - now).total_seconds() if pending.next_try is not None else 0
-    when = f"next try in {seconds:.0f} s" if seconds > 0 else f"attempt {pending.attempt} is next"
+    when = f"next try in {_span(seconds)}" if seconds > 1 else f"attempt {pending.attempt} is next"
     if pending.running:
         when = f"attempt {pending.attempt} is under way"
     return f"{pending.name}: {pending.last_failure.rstrip('.')}; {when}"

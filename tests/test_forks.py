@@ -71,7 +71,7 @@ async def test_limits_count_from_the_fork(bench: Bench, cli: Cli, effects: Effec
         )
         assert (await parent.ended()).outcome == "limit_steps"
         new, ran = await asked(cli, parent, "--max-steps", "1")
-        assert "2 steps copied; money and time count from here" in ran.err
+        assert "2 steps copied; your limits count from here" in ran.err
         assert "at most 3 steps" in ran.err
         forked = found(bench, new)
         result = await forked.ended()

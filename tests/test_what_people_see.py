@@ -10,7 +10,7 @@ from people import say, waiting
 from test_odd_replies import prepared
 
 from onward import tool
-from onward.console import Output, cost_line, spend_line
+from onward.console import Output, cost_line, spend_line, visible
 from onward.identity import fingerprint
 from onward.messages import RunRequest, Settler, Spend, Waiting
 from onward.spending.tables import COLUMNS
@@ -143,3 +143,18 @@ def test_an_unknown_cost_is_no_lower_bound() -> None:
     )
     priced = unpriced.model_copy(update={"cost_usd": Decimal(2)})
     assert cost_line(priced, complete=False) == "at least $2.00 and 1 request of unknown price"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain \t text\n", "plain \t text\n"),
+        ("\x1b[2Jgone", "\\x1b[2Jgone"),
+        ("pay \u202e001 ot\u202c", "pay \\u202e001 ot\\u202c"),
+        ("\u2067a\u2069", "\\u2067a\\u2069"),
+        ("שלום, 你好", "שלום, 你好"),
+    ],
+)
+def test_nothing_turns_what_an_approver_reads(text: str, shown: str) -> None:
+    """Neither a terminal's commands nor a change of direction is sent; other scripts are."""
+    assert visible(text) == shown

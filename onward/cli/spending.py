@@ -12,7 +12,7 @@ def spend(
     /,
     *,
     by: Literal["step", "model"] | None = None,
-    since: str | None = None,
+    since: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     offline: bool = False,
     as_json: AsJson = False,
 ) -> int:

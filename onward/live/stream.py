@@ -17,7 +17,7 @@ from onward.live.fragments import Fragment
 
 BEGINNING = "0"
 """Of a stream: before its first entry."""
-_EXPIRES_MS = 3_600_000
+_EXPIRES_MS = 600_000
 _AT_ONCE = 1000
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from onward.messages.base import Outcome, Terse, Wire
 
 
-class Attempt(Wire):
+class Attempt(Terse):
     """One request sent for a step: kept in the ledger and in heartbeats while it runs."""
 
     model: str
