@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -151,6 +152,7 @@ async def run(
     if allow_eviction:
         settings = settings.model_copy(update={"allow_eviction": True})
     app = load_app(settings.app)
+    import_module("onward.preload")
     for agent in app.agents.values():
         agent.definition()  # a tool without a schema is an error now, not in the first run
     async with _connections(settings, local=local) as connections:
