@@ -273,7 +273,9 @@ class Run:
     async def replay(self) -> None:
         """Replay the histories of all its workflow runs from their beginnings."""
         converter = self.bench.temporal.data_converter
-        replayer = Replayer(workflows=[AgentWorkflow], data_converter=converter)
+        replayer = Replayer(
+            workflows=[AgentWorkflow], data_converter=converter, workflow_runner=SANDBOX
+        )
         for history in await self.chain():
             await replayer.replay_workflow(history)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import Bench, Run, app_of, connected, says, uses
+from agent_runs import SANDBOX, Bench, Run, app_of, connected, says, uses
 from people import say, waiting
 from temporalio import workflow
 from temporalio.client import WorkflowHistory
@@ -39,7 +39,9 @@ async def test_a_recorded_history_replays(name: str) -> None:
 
 async def _replay(name: str) -> None:
     history = WorkflowHistory.from_json(name, RECORDED[name])
-    replayer = Replayer(workflows=[AgentWorkflow], data_converter=pydantic_data_converter)
+    replayer = Replayer(
+        workflows=[AgentWorkflow], data_converter=pydantic_data_converter, workflow_runner=SANDBOX
+    )
     await replayer.replay_workflow(history)
 
 
