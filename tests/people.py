@@ -22,7 +22,17 @@ async def waiting(run: Run, count: int = 1) -> tuple[Waiting, ...]:
 
 
 async def say(run: Run, update: str, call: str, **said: Any) -> Any:
-    """Send an update; returns its answer as plain JSON."""
+    """Send an update, again if the run asks for that; returns its answer as plain JSON."""
+    while True:
+        try:
+            return await say_once(run, update, call, **said)
+        except WorkflowUpdateFailedError as error:
+            if "Say it again" not in str(error.cause):
+                raise
+
+
+async def say_once(run: Run, update: str, call: str, **said: Any) -> Any:
+    """Send an update; a run that is just going on in a new history may ask to say it again."""
     handle: Any = run.handle
     return await handle.execute_update(update, {"call": call, "by": "operator@desk", **said})
 

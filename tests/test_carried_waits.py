@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 from agent_runs import Bench, Run, app_of, says, uses
-from people import say, waiting
+from people import say, say_once, waiting
 from temporalio.client import WorkflowUpdateFailedError
 
 from onward import tool
@@ -104,7 +104,7 @@ async def test_who_settles_too_early_all_the_time_holds_nothing_up(bench: Bench)
     async def insist(run: Run) -> None:
         while not enough.is_set():
             try:
-                await say(run, "resolve", "1.1", outcome="failed")
+                await say_once(run, "resolve", "1.1", outcome="failed")
             except WorkflowUpdateFailedError as error:
                 answers.append(str(error.cause))
 
