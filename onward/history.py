@@ -83,7 +83,14 @@ async def start_of(client: Client, key: RunKey) -> WorkflowExecutionStartedEvent
 async def request_of(client: Client, key: RunKey) -> RunRequest | None:
     """Read what the workflow run was started with; None if that is not a RunRequest at all."""
     started = await start_of(client, key)
-    return await _decoded(client, started.input, RunRequest) if started else None
+    return await request_in(client, started) if started else None
+
+
+async def request_in(
+    client: Client, started: WorkflowExecutionStartedEventAttributes
+) -> RunRequest | None:
+    """Read the same from the workflow run's first event."""
+    return await _decoded(client, started.input, RunRequest)
 
 
 async def recorded(client: Client, key: RunKey) -> Recorded:

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.calls import run_calls
     from workflows.clock import asks_now, begun, people_waited, went_s
     from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
-    from workflows.limits import LIMIT, not_changeable, raised
+    from workflows.limits import LIMIT, not_changeable, wait_at
     from workflows.making_room import ask_claude
     from workflows.running import now_ms
     from workflows.state import RunState
@@ -148,7 +148,7 @@ class AgentWorkflow:
         state = self._state
         if state.opening is None or not state.opening.waits_at_limit:
             return state.result(*limit)
-        await raised(state, limit)
+        await wait_at(state, limit)
         return None
 
     async def _end(self, result: m.RunResult) -> m.RunResult:

@@ -11,8 +11,7 @@ def begun(state: RunState, now_ms: int) -> None:
 
 def people_waited(state: RunState, now_ms: int) -> None:
     """Count the time that people were waited for up to now; they still are if a call is shown."""
-    if state.people_since_ms:
-        state.people_s += (now_ms - state.people_since_ms) / 1000
+    state.people_s = _people_s(state, now_ms)
     state.people_since_ms = now_ms if state.waiting.shown else 0
 
 
@@ -23,10 +22,12 @@ def went_s(state: RunState, now_ms: int) -> float:
     """
     if not state.keeps_rules_of(4):
         return state.running_s
-    people_s = state.people_s
-    if state.people_since_ms:
-        people_s += (now_ms - state.people_since_ms) / 1000
-    return (now_ms - state.began_ms) / 1000 - people_s
+    return (now_ms - state.began_ms) / 1000 - _people_s(state, now_ms)
+
+
+def _people_s(state: RunState, now_ms: int) -> float:
+    since_ms = state.people_since_ms or now_ms
+    return state.people_s + (now_ms - since_ms) / 1000
 
 
 def asks_now(state: RunState, now_ms: int) -> None:

@@ -12,7 +12,7 @@ LIMIT = "limit"
 """What stands in the place of a call's id among what waits for people."""
 
 
-async def raised(state: RunState, met: Ending) -> None:
+async def wait_at(state: RunState, met: Ending) -> None:
     """Show the limit that was met, and wait until a person has changed it.
 
     Returns too where the run is to continue as new; whoever is still over a limit meets it again.

@@ -39,10 +39,12 @@ async def was_reset(client: Client, run: Run) -> bool:
     """Say whether the run stems from a reset. Raises NoSuchRun, ConnectError."""
     async with rpc_errors(run.id):
         started = await history.start_of(client, run.key)
-        request = await history.request_of(client, run.key)
-    carried = request.carried if request else None
-    original = started.original_execution_run_id if started else ""
-    return original not in {"", run.run_id} or (carried is not None and carried.reset_lineage)
+    if started is None:
+        return False
+    if started.original_execution_run_id not in {"", run.run_id}:
+        return True
+    request = await history.request_in(client, started)
+    return bool(request and request.carried and request.carried.reset_lineage)
 
 
 async def beyond(session: Session, run: Run) -> Beyond:
