@@ -10,7 +10,7 @@ import pytest
 from agent_runs import Bench, app_of
 from llmock.scenarios import Behavior, Fail, Match, StreamFault
 from llmock.testing import LLMockServer
-from llmock.verdict import Verdict, judge
+from llmock.verdict import Finding, Verdict, judge
 
 from onward import tool
 
@@ -40,6 +40,16 @@ def verdict_of(server: LLMockServer) -> Verdict:
     return judge(each for each in asked if each.path.endswith("/messages"))
 
 
+def complaints(verdict: Verdict) -> list[Finding]:
+    """Say what it finds wrong, but for what it cannot see.
+
+    A malformed stream is often sent whole before anybody can hang up. It then takes the next
+    attempt for a call of its own, so that only the number of attempts tells of it.
+    """
+    found = [*verdict.errors, *verdict.warnings]
+    return [each for each in found if each.code != "malformed_chunk_ignored"]
+
+
 @tool
 async def weigh(parcel: str) -> str:
     """Weigh a parcel."""
@@ -59,7 +69,7 @@ async def test_a_stranger_finds_nothing_wrong(
     assert (run.result.outcome, run.result.steps) == ("completed", 2)
     assert (await run.activities()).count("weigh") == 1
     verdict = verdict_of(server)
-    verdict.assert_ok(strict=True)
+    assert not complaints(verdict), verdict.render()
     assert (verdict.attempts, verdict.faults) == (2 + len(faults), len(faults))
 
 
