@@ -7,13 +7,31 @@ WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
 
 BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "resolve", "end"
-CARRY, FORK = "carry", "fork"
-RESERVED_ACTIVITIES = frozenset({BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FORK, END})
+CARRY, FORK, EDIT, NOTIFY = "carry", "fork", "edit", "notify"
+RESERVED_ACTIVITIES = frozenset(
+    {BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FORK, EDIT, NOTIFY, END}
+)
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
 FORK_OWNER = "fork:"
 """Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
 FORK_NOTICE = "fork"
 """Id of the message that tells Claude of a fork what its parent did since: no person said it."""
+STATUS, AGENT, MODEL, TAGS = "OnwardStatus", "OnwardAgent", "OnwardModel", "OnwardTags"
+STEP, TOKENS, COST, WAITING = "OnwardStep", "OnwardTokens", "OnwardCostUsd", "OnwardWaiting"
+AttributeType = Literal["Keyword", "KeywordList", "Int", "Double"]
+ATTRIBUTES: dict[str, AttributeType] = {
+    STATUS: "Keyword",
+    AGENT: "Keyword",
+    MODEL: "Keyword",
+    WAITING: "Keyword",
+    TAGS: "KeywordList",
+    STEP: "Int",
+    TOKENS: "Int",
+    COST: "Double",
+}
+"""Search attributes, and their types as Temporal names them. `OnwardStatus` is `RunStatus.state`,
+and of an ended run its outcome; `OnwardWaiting` is what a run waits for: a `WaitKind`, or nothing;
+an element of `OnwardTags` is `name=value`."""
 RULES = 4
 """`Opening.rules` of the runs that this release begins."""
 READ_RESULT = "read_result"

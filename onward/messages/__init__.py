@@ -9,7 +9,14 @@ histories of running runs hold them.
 
 from onward.messages.base import CachePolicy, EffectClass, Outcome, Wire
 from onward.messages.beginning import Opening
-from onward.messages.call import BusinessKey, CallResult, PreparedCall, Settler, ToolInput
+from onward.messages.call import (
+    BusinessKey,
+    CallResult,
+    Otherwise,
+    PreparedCall,
+    Settler,
+    ToolInput,
+)
 from onward.messages.carried import Carried, CarryInput, HalfStep, Segment
 from onward.messages.ending import EndInput, Refilled, RefillInput, RunResult, RunStatus
 from onward.messages.identity import Head, RunRef, Witness
@@ -17,16 +24,24 @@ from onward.messages.people import (
     Approval,
     Denial,
     Doubt,
+    Edited,
+    EditInput,
     LimitChange,
+    Message,
+    Notified,
+    NotifyInput,
+    Paused,
+    Remembered,
     Resolution,
     Resolve,
     ResolveInput,
     Said,
+    Sent,
     Settlement,
     Waiting,
     WaitKind,
 )
-from onward.messages.request import CancelRequest, LimitOverrides, Limits, Workspace
+from onward.messages.request import CancelRequest, LimitOverrides, Limits, PauseRequest, Workspace
 from onward.messages.run import BeginInput, Fork, ForkInput, RunRequest
 from onward.messages.spend import Attempt, GiveUp, Rest, Spend, Tally
 from onward.messages.step import (
@@ -60,6 +75,8 @@ __all__ = [
     "Continue",
     "Denial",
     "Doubt",
+    "EditInput",
+    "Edited",
     "EffectClass",
     "EndInput",
     "Fork",
@@ -70,13 +87,20 @@ __all__ = [
     "LimitChange",
     "LimitOverrides",
     "Limits",
+    "Message",
+    "Notified",
+    "NotifyInput",
     "Opening",
+    "Otherwise",
     "Outcome",
+    "PauseRequest",
+    "Paused",
     "PersonSaid",
     "PreparedCall",
     "Prompt",
     "RefillInput",
     "Refilled",
+    "Remembered",
     "Resolution",
     "Resolve",
     "ResolveInput",
@@ -89,6 +113,7 @@ __all__ = [
     "RunStatus",
     "Said",
     "Segment",
+    "Sent",
     "Settlement",
     "Settler",
     "Spend",

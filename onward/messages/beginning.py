@@ -42,5 +42,12 @@ class Opening(Wire):
     rules: int = 3
     """Of the loop's own decisions: a run keeps to those of the release that began it. 4: cut off
     replies are continued, pauses are counted, limits are those of 0.4."""
+    attributes: tuple[str, ...] = ()
+    """Search attributes that the namespace has, of `names.ATTRIBUTES`: the run sets no others. With
+    them go neither `search_attributes` nor `shows_waiting`, which are of before 0.5."""
+    model: str = ""
+    """Empty: of a worker of before 0.5."""
+    notifies: bool = False
+    """The app wants to be told what waits for a person."""
     copied_steps: int = 0
     """Steps of a fork that were copied; `limits.max_steps` counts them too."""

@@ -8,6 +8,8 @@ from onward.messages.request import Workspace
 
 USUAL_TIMEOUT_S = 120.0
 """What histories leave out, so it never changes: not even where tools get another default."""
+Otherwise = Literal["deny", "approve"]
+"""What counts as said where nobody answers in time."""
 Settler = Literal["person", "model"]
 """Who settles a doubt: a person, for whom the run waits, or Claude, who is told of it."""
 
@@ -33,7 +35,7 @@ class PreparedCall(Terse):
     key: str
     """Idempotency key for the downstream, `onw_…`."""
     summary: str
-    """The arguments in one line, for people."""
+    """What the call would do, in one line for people: in the tool's own words, or its arguments."""
     timeout_s: float = USUAL_TIMEOUT_S
     """Seconds that one attempt may take."""
     refusal: str | None = None
@@ -43,6 +45,12 @@ class PreparedCall(Terse):
     in_doubt: Settler = "model"
     """Who settles it where it ends in doubt."""
     business: BusinessKey | None = None
+    asked: str = ""
+    """Fingerprint of Claude's own input, where a person edited it: all else is of the edited one.
+    """
+    expires_s: float = 0.0
+    """Seconds that an approval is waited for; 0: as long as it takes."""
+    otherwise: Otherwise = "deny"
 
 
 class ToolInput(Terse):
@@ -63,6 +71,10 @@ class ToolInput(Terse):
     takeover_s: float
     timeout_s: float = USUAL_TIMEOUT_S
     business: BusinessKey | None = None
+    edit: str = ""
+    """The input as a person edited it, JSON text; empty: Claude's own, which is in the ledger."""
+    asked: str = ""
+    """`PreparedCall.asked`."""
 
 
 class CallResult(Terse):

@@ -10,7 +10,15 @@ from pydantic import Field
 from onward.messages.base import Wire
 from onward.messages.beginning import Opening
 from onward.messages.identity import Head, RunRef, Witness
-from onward.messages.people import Approval, Denial, Doubt, Resolution, Waiting
+from onward.messages.people import (
+    Approval,
+    Denial,
+    Doubt,
+    Paused,
+    Remembered,
+    Resolution,
+    Waiting,
+)
 from onward.messages.request import Limits
 from onward.messages.spend import Spend
 from onward.messages.step import Addition, ClaudeReply, ContextUse
@@ -25,6 +33,8 @@ class HalfStep(Wire):
     """What Claude will be told of the calls that ended, by call."""
     inputs: dict[str, str] = Field(default_factory=dict)
     """Arguments of the other calls, as `Waiting.input`: a person may yet be asked about each."""
+    edits: dict[str, str] = Field(default_factory=dict)
+    """Inputs that people gave calls instead of Claude's, JSON text, by call."""
 
 
 class Carried(Wire):
@@ -76,6 +86,15 @@ class Carried(Wire):
     """The longest time between a reply and the request after it."""
     vain_summary: int | None = None
     """Steps that were done when Claude was asked for a summary in vain."""
+    paused: Paused | None = None
+    messages: tuple[str, ...] = ()
+    """Ids of the messages that people sent last: each is taken once, whenever it comes again."""
+    answers: dict[str, str] = Field(default_factory=dict)
+    """What people were answered last, JSON text by the id of their update: Temporal knows an update
+    again within one workflow run only."""
+    remembered: tuple[Remembered, ...] = ()
+    notified: tuple[str, ...] = ()
+    """What waits, and the app was told so."""
 
 
 class CarryInput(Wire):

@@ -2,12 +2,14 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from onward.messages.base import Outcome, Wire
 from onward.messages.identity import Head, RunRef, Witness
-from onward.messages.people import Waiting
+from onward.messages.people import Paused, Waiting
 from onward.messages.request import Limits, Workspace
 from onward.messages.spend import Spend
-from onward.messages.step import ContextUse
+from onward.messages.step import ContextUse, PersonSaid
 
 
 class RefillInput(Wire):
@@ -37,6 +39,8 @@ class RunResult(Wire):
     steps: int = 0
     in_doubt: tuple[str, ...] = ()
     """Calls whose effect may or may not have happened."""
+    unseen: tuple[PersonSaid, ...] = ()
+    """Messages that people sent, and Claude never saw: the run ended first."""
     spend: Spend = Spend()
 
 
@@ -53,8 +57,9 @@ class RunStatus(Wire):
     """Answer of the query `status`."""
 
     agent: str
-    state: Literal["running", "waiting", "cancelling", "ended"]
-    """`waiting`: for a person."""
+    state: Literal["running", "waiting", "paused", "cancelling", "ended"]
+    """`waiting`: for a person, about a call or a limit. `paused`: a person stopped it for now, and
+    its step may still be under way: `doing` says so."""
     step: str
     doing: str
     """What happens right now, in words: `asking Claude`, `12.1 refund`."""
@@ -73,6 +78,12 @@ class RunStatus(Wire):
     in_doubt: tuple[str, ...] = ()
     waiting: tuple[Waiting, ...] = ()
     """Calls that wait for a person."""
+    paused: Paused | None = None
+    unseen: int = 0
+    """Messages of people that Claude has not seen yet."""
+    tags: dict[str, str] = Field(default_factory=dict)
+    model: str = ""
+    """Empty until the run has begun."""
     workspace: Workspace | None = None
     context: ContextUse | None = None
     """None until Claude has answered once."""

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from onward.messages.base import EffectClass, Wire
-from onward.messages.call import BusinessKey, CallResult, PreparedCall
+from onward.messages.call import BusinessKey, CallResult, Otherwise, PreparedCall
 from onward.messages.identity import RunRef, Witness
 from onward.messages.request import LimitOverrides
 
@@ -29,6 +29,9 @@ class Waiting(Wire):
     """Names what the person sees; what they say of another one is refused."""
     since_ms: int
     """When the waiting began, Unix ms."""
+    expires_ms: int = 0
+    """When it ends by itself, Unix ms, and `otherwise` counts as said; 0: never."""
+    otherwise: Otherwise = "deny"
 
 
 class Doubt(Wire):
@@ -52,6 +55,84 @@ class Said(Wire):
 
 class Approval(Said):
     """Payload of the update `approve`: the call may run."""
+
+    edit: str = ""
+    """The input with which it shall run instead of Claude's, JSON text of an object."""
+    remember: bool = False
+    """In this run, calls of the same tool that would be asked about for the same reason need no
+    approval any more. An edited approval is never remembered."""
+
+
+class Remembered(Wire):
+    """What a person approved for the rest of the run."""
+
+    tool: str
+    why: str
+    """`PreparedCall.ask`."""
+
+
+class EditInput(Wire):
+    """Input of the activity `edit`: judge the input that a person gives a call."""
+
+    run: RunRef
+    agent: str
+    call: PreparedCall
+    """As Claude's own input was judged."""
+    edit: str
+    """`Approval.edit`."""
+    witness: Witness
+    takeover_s: float
+
+
+class Edited(Wire):
+    """Result of `edit`: the call as it would run, or why it may not."""
+
+    call: PreparedCall | None = None
+    refusal: str = ""
+
+
+class Message(Wire):
+    """Payload of the update `send`: what Claude is told at its next step."""
+
+    text: str
+    id: str = ""
+    """Names the message: what is sent again under the same id is taken once. Empty: the update's.
+    """
+    by: str = ""
+    """Who says so, as their client claims."""
+
+
+class Sent(Wire):
+    """Result of the update `send`."""
+
+    id: str
+    unseen: int
+    """Messages that Claude has not seen yet, this one included; 0: it has seen this one."""
+
+
+class Paused(Wire):
+    """A run that a person has paused: it finishes its step, and waits."""
+
+    since_ms: int
+    """When they said so, Unix ms."""
+    reason: str = ""
+    by: str = ""
+
+
+class NotifyInput(Wire):
+    """Input of the activity `notify`, which tells the app what began to wait for a person."""
+
+    run: RunRef
+    agent: str
+    waiting: tuple[Waiting, ...]
+    """With `input`."""
+
+
+class Notified(Wire):
+    """Result of `notify`."""
+
+    failure: str = ""
+    """Why the app's hook failed; empty: it did not."""
 
 
 class Denial(Said):

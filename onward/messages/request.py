@@ -77,3 +77,15 @@ class CancelRequest(Wire):
     """Payload of the signal `cancel`; an empty signal works too."""
 
     reason: str = ""
+    after_step: bool = False
+    """Let the step under way end first, unless it waits for people."""
+    by: str = ""
+    """Who says so, as their client claims."""
+
+
+class PauseRequest(Wire):
+    """Payload of the signals `pause` and `resume`; an empty signal works too."""
+
+    reason: str = ""
+    by: str = ""
+    """Who says so, as their client claims."""

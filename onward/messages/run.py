@@ -1,5 +1,7 @@
 """Input of the workflow, and of the activities that begin a run."""
 
+from pydantic import Field
+
 from onward.messages.base import Wire
 from onward.messages.carried import Carried
 from onward.messages.identity import RunRef, Witness
@@ -28,6 +30,8 @@ class RunRequest(Wire):
     """None: the agent's own."""
     workspace: Workspace | None = None
     limits: LimitOverrides = LimitOverrides()
+    tags: dict[str, str] = Field(default_factory=dict)
+    """What people find the run by."""
     deployment: str = ""
     """Goes into every idempotency key; frozen here so that no deploy changes a running run's.
     Empty: the namespace's name."""

@@ -36,6 +36,8 @@ class ResultOf(Terse):
     is_error: bool = False
     fingerprint: str = ""
     """Of the call: another branch's record at its position is not its result. Empty: any."""
+    note: str = ""
+    """What Claude is told before the result: that a person edited the call, and to what."""
 
 
 class ResultWritten(Wire):
@@ -172,6 +174,7 @@ class ClaudeReply(Terse):
         """
         call = self.calls[index]
         return ToolInput(
+            asked=call.asked,
             run=run,
             agent=agent,
             step=self.head.step,
