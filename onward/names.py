@@ -7,7 +7,7 @@ WORKFLOW = "agent"
 """The workflow type that people see in the Temporal UI."""
 
 BEGIN, CALL_CLAUDE, REFILL, RESOLVE, END = "begin", "call_claude", "refill", "resolve", "end"
-CARRY, FORK, EDIT, NOTIFY = "carry", "fork", "edit", "notify"
+CARRY, FORK, EDIT, NOTIFY = "carry", "fork", "edit_call", "notify_people"
 RESERVED_ACTIVITIES = frozenset(
     {BEGIN, CALL_CLAUDE, REFILL, RESOLVE, CARRY, FORK, EDIT, NOTIFY, END}
 )

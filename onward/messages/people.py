@@ -72,7 +72,7 @@ class Remembered(Wire):
 
 
 class EditInput(Wire):
-    """Input of the activity `edit`: judge the input that a person gives a call."""
+    """Input of `edit_call`: judge the input that a person gives a call."""
 
     run: RunRef
     agent: str
@@ -85,7 +85,7 @@ class EditInput(Wire):
 
 
 class Edited(Wire):
-    """Result of `edit`: the call as it would run, or why it may not."""
+    """Result of `edit_call`: the call as it would run, or why it may not."""
 
     call: PreparedCall | None = None
     refusal: str = ""
@@ -120,7 +120,7 @@ class Paused(Wire):
 
 
 class NotifyInput(Wire):
-    """Input of the activity `notify`, which tells the app what began to wait for a person."""
+    """Input of `notify_people`, which tells the app what began to wait for a person."""
 
     run: RunRef
     agent: str
@@ -129,7 +129,7 @@ class NotifyInput(Wire):
 
 
 class Notified(Wire):
-    """Result of `notify`."""
+    """Result of `notify_people`."""
 
     failure: str = ""
     """Why the app's hook failed; empty: it did not."""
