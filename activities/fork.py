@@ -18,7 +18,6 @@ from activities.pulse import Pulse
 from activities.services import Services
 from activities.settle import settle
 from onward import json_text, segments
-from onward.client import look, rpc_errors
 from onward.errors import HistoryGap, NoSuchRun
 from onward.forking.aftermath import aftermath, told_to_claude
 from onward.forking.business import business_keys
@@ -47,6 +46,7 @@ from onward.pricing import price_known
 from onward.records import Restored
 from onward.retelling.steps import retold
 from onward.run_records import Added, RunRecords
+from onward.runs import look, rpc_errors
 from onward.transcript import BEGINNING, last_text
 
 _TAKEOVER_S = 10.0

@@ -12,10 +12,10 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from chaos.conversations import Conversation, conversation
-from onward.client import look
 from onward.errors import OnwardError
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
+from onward.runs import look
 from onward.testing.messages_api import ScriptedAPI
 
 TASK_QUEUE = "chaos"

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onward import client as runs
-from onward import listing, run_input, starting, watching
-from onward.client import Report, Run
+from onward import listing, run_input, runs, starting, watching
 from onward.console import (
     Output,
     count,
@@ -40,6 +38,7 @@ from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
 from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting, Workspace
+from onward.runs import Report, Run
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
 from onward.watching import Beginning

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from pydantic_core import PydanticSerializationError
 from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 
-from onward import client as runs
-from onward.client import Report, Run
+from onward import runs
 from onward.console import Output
 from onward.errors import ConnectError, UsageError
 from onward.messages import Approval, Denial, Resolution, Resolve, Settlement, Wire
 from onward.messages import Waiting as WaitingCall
+from onward.runs import Report, Run
 from onward.session import Session, find_run, open_session
 
 _WITHIN = timedelta(seconds=20)

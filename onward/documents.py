@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from onward.client import Report, Run
 from onward.console import spend_line
 from onward.history import Ended
 from onward.limits.use import limit_uses
 from onward.messages import Waiting
+from onward.runs import Report, Run
 from onward.starting import Started
 from onward.watching import Beginning
 from onward.wording import how_full, how_to_answer

@@ -16,12 +16,12 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from temporalio.client import Client
 
-from onward.client import look
 from onward.errors import NoSuchRun, OnwardError, UsageError
 from onward.ledger import Ledger
 from onward.lifetime import records_ttl_ms
 from onward.messages import RunRef
 from onward.run_hashes import RunHash, run_hashes
+from onward.runs import look
 
 LOCK = "onward:{janitor}"
 

@@ -10,8 +10,8 @@ from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import Client
 
 from onward import history
-from onward.client import WAITING_ATTRIBUTE, Report, Run, report, rpc_errors, run_of
 from onward.names import WORKFLOW
+from onward.runs import WAITING_ATTRIBUTE, Report, Run, report, rpc_errors, run_of
 from onward.search_attributes import registered
 
 

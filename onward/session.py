@@ -6,9 +6,9 @@ from urllib.parse import quote
 from temporalio.client import Client
 
 from onward import run_input
-from onward.client import Run, describe
 from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output
+from onward.runs import Run, describe
 from onward.settings import Settings, load_settings
 
 

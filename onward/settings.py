@@ -1,7 +1,7 @@
 """Onward's own settings: `ONWARD_…` in the environment, or in a file `.env` where you stand.
 
 How to reach Temporal is not here: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-TLS and profiles are Temporal's own settings, read by `onward.client`.
+TLS and profiles are Temporal's own settings, read by `onward.connection`.
 """
 
 from collections.abc import Mapping

@@ -24,10 +24,10 @@ from temporalio.service import RPCError
 
 from onward import history
 from onward.chain import first_request
-from onward.client import STARTED_MEMO, Run, describe, look, rpc_errors
 from onward.errors import NoSuchRun, UsageError
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
+from onward.runs import STARTED_MEMO, Run, describe, look, rpc_errors
 from onward.search_attributes import registered
 
 TASK_TIMEOUT = timedelta(seconds=3)

@@ -9,10 +9,10 @@ from temporalio.client import Client, WorkflowHistoryEventFilterType
 from temporalio.service import RPCError
 
 from onward import history
-from onward.client import Pending, Report, Run, describe, ended, look, report, rpc_errors
 from onward.errors import ConnectError
 from onward.history import Ended
 from onward.messages import Opening
+from onward.runs import Pending, Report, Run, describe, ended, look, report, rpc_errors
 
 BEGIN_WITHIN_S = 2.0
 _POLL_S = 0.1

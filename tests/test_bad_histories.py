@@ -11,7 +11,7 @@ from agent_runs import Bench, Run, app_of, connected, says, uses
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities import refill
-from onward import client, tool
+from onward import runs, tool
 from onward.ledger import Ledger
 from onward.local_services import RedisServer
 from onward.own_history import Told, read_history
@@ -72,7 +72,7 @@ async def trouble(bench: Bench, run: Run) -> str:
     """Return what `status` shows of the refill that cannot be done yet."""
 
     async def shown() -> str:
-        seen = await client.look(bench.temporal, run.name)
+        seen = await runs.look(bench.temporal, run.name)
         return "".join(each.last_failure for each in seen.pending if each.name == "refill")
 
     return await wait_until(shown, 30, what="a trouble that is shown")

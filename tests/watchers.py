@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from agent_runs import Run
 
-from onward.client import describe
 from onward.connection import Target
 from onward.console import Output
 from onward.history import Ended
@@ -16,6 +15,7 @@ from onward.live.documents import document
 from onward.live.following import follow
 from onward.live.fragments import What
 from onward.live.happenings import Happening, Restarted, Wrote
+from onward.runs import describe
 from onward.session import Session
 from onward.settings import Settings
 from onward.testing import wait_until

@@ -15,12 +15,12 @@ from onward.audit.report import Report
 from onward.audit.timeline import Timeline
 from onward.audit.unknown import not_known
 from onward.chain import chain_before
-from onward.client import Run, rpc_errors
 from onward.console import Output
 from onward.errors import ConnectError, PayloadError
 from onward.history import RunKey, request_of
 from onward.messages import RunRef
 from onward.own_history import Hearing, Told
+from onward.runs import Run, rpc_errors
 from onward.session import Session, find_run, open_session
 
 AGREE, DIFFER, NOT_COMPARED = 0, 1, 3

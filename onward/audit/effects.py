@@ -11,10 +11,10 @@ from onward import json_text
 from onward.audit.held import Held
 from onward.audit.positions import is_call, order, step_number
 from onward.audit.timeline import CallStory, Decision
-from onward.client import Pending
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
 from onward.names import FORK_OWNER
 from onward.records import Record, Restored
+from onward.runs import Pending
 
 Outcome = Literal[
     "done",

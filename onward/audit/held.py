@@ -7,12 +7,12 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from onward.client import Run
 from onward.errors import LedgerUnreadable
 from onward.identity import run_key
 from onward.messages import Attempt
 from onward.records import Record, parse_record
 from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.runs import Run
 from onward.session import Session
 
 

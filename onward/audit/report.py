@@ -8,9 +8,9 @@ from typing import Any
 
 from onward.audit.comparing import Difference
 from onward.audit.effects import Effect
-from onward.client import Run
 from onward.console import Output, count
 from onward.messages import Fork
+from onward.runs import Run
 from onward.wording import in_words
 
 _SHORT = 12

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from onward import history, run_input, starting
-from onward.client import Run, rpc_errors
 from onward.commands import show_started
 from onward.console import Output, count
 from onward.errors import ConnectError, UsageError
@@ -21,6 +20,7 @@ from onward.messages import Fork, LimitOverrides, RunRequest
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
 from onward.room import check_room
+from onward.runs import Run, rpc_errors
 from onward.session import Session, find_run, open_session
 
 

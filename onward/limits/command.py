@@ -3,8 +3,7 @@
 import shlex
 from typing import Any
 
-from onward import client as runs
-from onward.client import Report
+from onward import runs
 from onward.console import Output
 from onward.deciding import claimed_name, refuse_deaf, say
 from onward.errors import UsageError
@@ -12,6 +11,7 @@ from onward.limits.input import parse_limits
 from onward.limits.options import TypedLimits
 from onward.limits.use import LimitUse, limit_uses, limits_line
 from onward.messages import LimitChange, LimitOverrides, Limits
+from onward.runs import Report
 from onward.session import find_run, open_session
 
 

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterator
 from temporalio.client import Client
 
 from onward import json_text
-from onward.client import Run
 from onward.errors import HistoryGap, PayloadError, UsageError
 from onward.live.happenings import Asked, CallEnded, Happening, Replied, Trouble
 from onward.messages import Spend
 from onward.retelling.pieces import content_text
 from onward.retelling.steps import Retelling, Step, retell
+from onward.runs import Run
 
 
 async def carried_steps(client: Client, run: Run, own: Collection[str]) -> list[Happening]:

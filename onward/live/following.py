@@ -9,7 +9,6 @@ from redis.exceptions import RedisError
 from temporalio.api.history.v1 import HistoryEvent
 
 from onward import watching
-from onward.client import Run, ended, look, rpc_errors
 from onward.errors import ConnectError, UsageError
 from onward.history import Ended
 from onward.live.earlier import carried_steps
@@ -19,6 +18,7 @@ from onward.live.stream import BEGINNING, Entry, LiveStream
 from onward.live.telling import Telling
 from onward.messages import Waiting as WaitingCall
 from onward.redis_connection import ledger_url, redis_client
+from onward.runs import Run, ended, look, rpc_errors
 from onward.session import Session
 from onward.transcript import is_summary
 from onward.watching import Look

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from onward.client import Run
 from onward.history import Ended
 from onward.live.fragments import Fragment
 from onward.messages import ClaudeReply, Spend
 from onward.messages import Waiting as WaitingCall
+from onward.runs import Run
 
 
 @dataclass(frozen=True)

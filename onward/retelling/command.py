@@ -6,7 +6,6 @@ from typing import Literal
 from temporalio.client import Client
 
 from onward import history, json_text
-from onward.client import Run, ended, rpc_errors
 from onward.console import Output, count
 from onward.documents import run_state
 from onward.messages import Fork
@@ -14,6 +13,7 @@ from onward.retelling import html, text
 from onward.retelling.pieces import pieces
 from onward.retelling.request import request
 from onward.retelling.steps import Retelling, retell
+from onward.runs import Run, ended, rpc_errors
 from onward.session import find_run, open_session
 
 Format = Literal["text", "json", "html"]

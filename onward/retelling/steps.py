@@ -8,11 +8,11 @@ from typing import Any
 from temporalio.client import Client
 
 from onward import json_text, transcript
-from onward.client import Run, rpc_errors
 from onward.errors import HistoryGap, LedgerGap, UsageError
 from onward.messages import CallResult, ClaudeReply, Opening
 from onward.own_history import Told, read_history
 from onward.records import Restored
+from onward.runs import Run, rpc_errors
 from onward.transcript import BEGINNING, Turn, is_summary
 
 Block = Mapping[str, Any]

@@ -12,10 +12,10 @@ from temporalio.client import Client
 
 from onward import history
 from onward.audit.held import Held, held_of
-from onward.client import Run, rpc_errors
 from onward.errors import ConnectError, PayloadError
 from onward.messages import ClaudeReply, Spend
 from onward.pricing import spend_of
+from onward.runs import Run, rpc_errors
 from onward.session import Session
 from onward.spending.steps import Steps, steps_of
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from onward import client as runs
+from onward import runs
 from onward.audit.positions import order
-from onward.client import Run, Spent
 from onward.console import Output, count
 from onward.errors import UsageError
 from onward.messages import Spend, Tally
+from onward.runs import Run, Spent
 from onward.session import Session, find_run, open_session
 from onward.spending.branches import Beyond, beyond, was_reset
 from onward.spending.since import moment, summed

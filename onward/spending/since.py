@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import client as runs
-from onward.client import Run, Spent
+from onward import runs
 from onward.errors import NoSuchRun, PayloadError, UsageError
 from onward.listing import list_since
 from onward.messages import Spend, Tally
+from onward.runs import Run, Spent
 from onward.session import Session
 from onward.spending.branches import Beyond, beyond
 from onward.spending.tables import cells, with_other

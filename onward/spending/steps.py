@@ -12,10 +12,10 @@ from temporalio.client import Client
 from onward import history
 from onward.audit.positions import order, step_number
 from onward.chain import chain_before
-from onward.client import Run, rpc_errors
 from onward.messages import ClaudeInput, ClaudeReply, EndInput, Opening, RunResult, Spend
 from onward.names import CALL_CLAUDE, END
 from onward.own_history import Told, read_history
+from onward.runs import Run, rpc_errors
 from onward.transcript import BEGINNING
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -27,30 +27,10 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from onward import history
-from onward.connection import Target, configured_target, connect, find_target
 from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.messages import CancelRequest, RunStatus, Spend
 from onward.names import WORKFLOW
-
-__all__ = [
-    "Pending",
-    "Report",
-    "Run",
-    "Spent",
-    "Target",
-    "cancel",
-    "configured_target",
-    "connect",
-    "describe",
-    "ended",
-    "find_target",
-    "look",
-    "report",
-    "rpc_errors",
-    "run_of",
-    "spend",
-]
 
 QUERY_TIMEOUT = timedelta(seconds=3)
 OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE = "OnwardOutcome", "OnwardWaiting"
