@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable
 
 from onward.context_window import MAX_BODY_BYTES
+from onward.invoked import PROGRAM
 from onward.messages import ContextUse, Waiting
 
 _UNKNOWN = "OUTCOME UNKNOWN"
@@ -61,21 +62,21 @@ class Troubles:
         return found
 
 
-def how_to_answer(run: str, call: Waiting) -> str:
-    """Say what a person types to decide about a call, or a limit, that waits."""
+def how_to_answer(run: str, call: Waiting, program: str = PROGRAM) -> str:
+    """Say what a person types to decide about a call, or a limit, that waits.
+
+    `program` is how that person starts commands, where that is known.
+    """
     if call.kind == "limit":
         option = _RAISED_BY.get(call.tool, "--help")
         return (
-            f"Raise it with `python starter.py limit {shlex.quote(run)} {option}`, or end the run "
-            f"with `python starter.py cancel {shlex.quote(run)}`"
+            f"Raise it with `{program} limit {shlex.quote(run)} {option}`, or end the run "
+            f"with `{program} cancel {shlex.quote(run)}`"
         )
     typed = f"{shlex.quote(run)} {call.call}"
     if call.kind == "approval":
-        return (
-            f"Say `python starter.py approve {typed}`, or "
-            f'`python starter.py deny {typed} --why "…"`'
-        )
+        return f'Say `{program} approve {typed}`, or `{program} deny {typed} --why "…"`'
     return (
-        f"Look whether it happened, then say `python starter.py resolve {typed} done` "
+        f"Look whether it happened, then say `{program} resolve {typed} done` "
         "(or `failed`, or `retry`)"
     )
