@@ -18,6 +18,7 @@ from temporalio.common import RawValue
 from activities.business import BusinessRecord
 from activities.failures import again, stop, translated
 from activities.lease import Lease
+from activities.pausing import wait_while_paused
 from activities.position import Position
 from activities.prepare import call_input
 from activities.pulse import Pulse
@@ -84,6 +85,7 @@ class CallAttempt:
         pulse: Pulse | None = None,
         reply: ClaudeReply | None = None,
     ) -> None:
+        self._services = services
         self._given, self._lease, self._pulse, self._reply = given, lease, pulse, reply
         self._began = time.monotonic()
         self._ledger = services.ledger(given.run)
@@ -108,6 +110,8 @@ class CallAttempt:
         fields = await self._fields()
         if self._tool.effect != self._effect:
             return await self._of_another_class()
+        if self._effect != "read":
+            await wait_while_paused(self._services, self._given.agent)
         failpoint("f1")
         claim = await self._position.claim()
         failpoint("f2")

@@ -51,6 +51,13 @@ async def list_waiting(client: Client, limit: int) -> list[Report]:
     return [seen for seen in reports if seen.status.waiting or not seen.live]
 
 
+async def list_open(client: Client, agent: str) -> list[Run]:
+    """List all open runs of an agent, newest first. Raises ConnectError."""
+    found = await _find(client, sys.maxsize, "ExecutionStatus = 'Running'")
+    runs = [await run_of(client, info) for info in found]
+    return [run for run in _newest_first(runs) if run.agent == agent]
+
+
 async def _find(client: Client, limit: int, which: str) -> list[WorkflowExecutionInfo]:
     found = list[WorkflowExecutionInfo]()
     request = ListWorkflowExecutionsRequest(
