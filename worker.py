@@ -28,6 +28,7 @@ from activities.carry import CarryActivity
 from activities.claude import ClaudeActivity
 from activities.fork import ForkActivity
 from activities.lifecycle import LifecycleActivities
+from activities.notify import NotifyActivity
 from activities.refill import RefillActivity
 from activities.resolve import ResolveActivity
 from activities.services import Services
@@ -105,6 +106,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         CarryActivity(services).carry,
         ForkActivity(services).fork,
         ResolveActivity(services).resolve,
+        NotifyActivity(services).notify,
         ToolActivity(services).run_tool,
     ]
     defaults: dict[str, Any] = {

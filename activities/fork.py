@@ -186,6 +186,7 @@ class _Copy:
                 "history_events": services.history_events,
                 "cache": agent.cached,
                 "waits_at_limit": agent.at_limit == "wait",
+                "notifies": services.app.on_waiting is not None,
                 "rules": RULES,
             }
         )

@@ -80,6 +80,7 @@ class LifecycleActivities:
             betas=tuple(agent.betas),
             cache=agent.cached,
             waits_at_limit=agent.at_limit == "wait",
+            notifies=self._services.app.on_waiting is not None,
             rules=RULES,
         )
 

@@ -1,9 +1,31 @@
 """Onward: Claude agents that survive crashes. Everything an app module needs is here."""
 
-from onward.agents import Agent, App
-from onward.errors import NotSent, Rejected
-from onward.messages import Limits
-from onward.tools.context import ToolContext
-from onward.tools.decorator import tool
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["Agent", "App", "Limits", "NotSent", "Rejected", "ToolContext", "tool"]
+__all__ = ["Agent", "App", "Limits", "NotSent", "Rejected", "Rule", "ToolContext", "tool"]
+
+if TYPE_CHECKING:
+    from onward.agents import Agent, App
+    from onward.errors import NotSent, Rejected
+    from onward.messages import Limits
+    from onward.rules import Rule
+    from onward.tools.context import ToolContext
+    from onward.tools.decorator import tool
+else:
+    _HOMES = {
+        "Agent": "onward.agents",
+        "App": "onward.agents",
+        "Limits": "onward.messages",
+        "NotSent": "onward.errors",
+        "Rejected": "onward.errors",
+        "Rule": "onward.rules",
+        "ToolContext": "onward.tools.context",
+        "tool": "onward.tools.decorator",
+    }
+
+    def __getattr__(name: str) -> object:
+        # Imported when asked for: what defines an agent loads for longer than `--help` may take.
+        if name not in _HOMES:
+            raise AttributeError(f"module 'onward' has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)

@@ -18,6 +18,7 @@ from onward.errors import AppError, UsageError
 from onward.messages import CachePolicy, EffectClass, Limits
 from onward.models.fit import refuse_unfit
 from onward.models.table import Capacity, Effort, ThinkingName, capacity
+from onward.notices import OnWaiting, refuse_no_hook
 from onward.tools.decorator import Tool
 from onward.tools.read_result import read_result
 
@@ -177,9 +178,16 @@ class Agent:
 
 
 class App:
-    """The agents of one worker: `App(Agent(…), Agent(…))`. Raises `AppError` for a doubled name."""
+    """The agents of one worker: `App(Agent(…), Agent(…))`.
 
-    def __init__(self, *agents: Agent) -> None:
+    `on_waiting` is called, at least once and on a thread of its own, with each thing for which a
+    run begins to wait for a person. It has ten seconds. One that fails is called again for about a
+    minute, and never harms the run.
+
+    Raises `AppError` for a doubled name, and for an `on_waiting` that is no async function.
+    """
+
+    def __init__(self, *agents: Agent, on_waiting: OnWaiting | None = None) -> None:
         for agent in agents:
             if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise AppError(f"App takes agents, not {agent!r}; make one with onward.Agent(…)")
@@ -190,6 +198,9 @@ class App:
             if agent.name in self.agents:
                 raise AppError(f"App has two agents named {agent.name!r}; rename one")
             self.agents[agent.name] = agent
+        if on_waiting is not None:
+            refuse_no_hook(on_waiting)
+        self.on_waiting = on_waiting
 
     def agent(self, name: str) -> Agent:
         """Find an agent by name. Raises `UsageError` that names those there are."""

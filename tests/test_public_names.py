@@ -15,6 +15,7 @@ def test_public_names_are_exactly_these() -> None:
         "NotSent",
         "Rejected",
         "ToolContext",
+        "WaitingNotice",
         "tool",
     ]
     assert all(hasattr(onward, name) for name in onward.__all__)
