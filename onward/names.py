@@ -16,6 +16,8 @@ FORK_OWNER = "fork:"
 """Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
 FORK_NOTICE = "fork"
 """Id of the message that tells Claude of a fork what its parent did since: no person said it."""
+GO_ON_NOTICE = "continue:"
+"""Begins the id of a message that tells Claude to go on where it was cut off: likewise."""
 STATUS, AGENT, MODEL, TAGS = "OnwardStatus", "OnwardAgent", "OnwardModel", "OnwardTags"
 STEP, TOKENS, COST, WAITING = "OnwardStep", "OnwardTokens", "OnwardCostUsd", "OnwardWaiting"
 AttributeType = Literal["Keyword", "KeywordList", "Int", "Double"]

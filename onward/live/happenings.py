@@ -92,11 +92,47 @@ class Decided:
     what: str
     call: str
     by: str
+    edit: str = ""
+    """The input that they gave the call they approved, JSON text; empty: it keeps Claude's own."""
+    instead_of: str = ""
+    """Claude's own, where there is an edit."""
+    remember: bool = False
+    """Calls like this one need no approval any more."""
+
+
+@dataclass(frozen=True)
+class Messaged:
+    """A person said something to Claude, which is told of it at its next step."""
+
+    id: str
+    text: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Paused:
+    """Somebody paused the run: it finishes the step under way, and waits."""
+
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Somebody let a paused run go on."""
+
+    reason: str
+    by: str
 
 
 @dataclass(frozen=True)
 class Stopping:
     """Somebody asked the run to stop."""
+
+    reason: str = ""
+    by: str = ""
+    after_step: bool = False
+    """It finishes the step under way first."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +160,9 @@ Happening = (
     | CallEnded
     | Waits
     | Decided
+    | Messaged
+    | Paused
+    | Resumed
     | Stopping
     | Trouble
     | RunEnded

@@ -9,13 +9,17 @@ from typing import Any
 
 from onward.console import Output, cost_line, count
 from onward.documents import waiting_line
+from onward.invoked import typed
 from onward.live.happenings import (
     Asked,
     CallEnded,
     Decided,
     Happening,
+    Messaged,
+    Paused,
     Replied,
     Restarted,
+    Resumed,
     RunEnded,
     Stopping,
     Trouble,
@@ -25,7 +29,7 @@ from onward.live.happenings import (
     Wrote,
 )
 from onward.messages import Spend
-from onward.names import FORK_NOTICE
+from onward.retelling.pieces import speaker
 from onward.transcript import is_summary
 
 _RESULT_CHARS, _RESULT_LINES = 400, 5
@@ -43,6 +47,7 @@ class Printer:
         self._flow = Flow(out)
         self._block: tuple[str, int] | None = None
         self._arguments = 0
+        self._messages = set[str]()
         self._prints: dict[type[Happening], Callable[[Any], None]] = {
             Watched: self._watched,
             Asked: self._asked,
@@ -53,6 +58,9 @@ class Printer:
             CallEnded: self._call_ended,
             Waits: self._waits,
             Decided: self._decided,
+            Messaged: self._messaged,
+            Paused: self._paused,
+            Resumed: self._resumed,
             Stopping: self._stopping,
             Trouble: self._trouble,
             RunEnded: self._run_ended,
@@ -127,9 +135,10 @@ class Printer:
         self._flow.line(f"── step {asked.step}{what} ──", "dim")
         for message_id, text in asked.said:
             if text:
-                who = "Onward" if message_id == FORK_NOTICE else "person"
+                again = message_id in self._messages
+                who = f"{speaker(message_id)}{', as above' if again else ''}"
                 self._flow.line(who, "bold cyan")
-                self._flow.indented(_cut(text, _SAID_CHARS, _SAID_LINES), "")
+                self._flow.indented("" if again else _cut(text, _SAID_CHARS, _SAID_LINES), "")
 
     def _call_ended(self, ended: CallEnded) -> None:
         took = "" if ended.took_s is None else f" in {ended.took_s:.1f} s"
@@ -141,11 +150,27 @@ class Printer:
         self._flow.line(waiting_line(self._run_id, waits.waiting), "bold yellow")
 
     def _decided(self, decided: Decided) -> None:
-        by = f"by {decided.by}" if decided.by else ""
-        self._flow.line(" ".join(filter(None, (decided.call, decided.what, by))), "cyan")
+        said = " ".join(filter(None, (decided.call, decided.what, _by(decided.by))))
+        alike = ", and those like it from now on" if decided.remember else ""
+        self._flow.line(f"{said}{alike}{', with another input:' if decided.edit else ''}", "cyan")
+        if decided.edit:
+            self._flow.indented(f"{decided.edit}\ninstead of {decided.instead_of}", "")
 
-    def _stopping(self, _: Stopping) -> None:
-        self._flow.line("asked to stop", "yellow")
+    def _messaged(self, message: Messaged) -> None:
+        self._messages.add(message.id)
+        self._flow.line(f"{speaker(message.id)} {_by(message.by)}".strip(), "bold cyan")
+        self._flow.indented(_cut(message.text, _SAID_CHARS, _SAID_LINES), "")
+
+    def _paused(self, paused: Paused) -> None:
+        go_on = f"`{typed('resume', self._run_id)}` lets it go on"
+        self._flow.line(f"{_asked('paused', paused.by, paused.reason)}. {go_on}", "yellow")
+
+    def _resumed(self, resumed: Resumed) -> None:
+        self._flow.line(_asked("resumed", resumed.by, resumed.reason), "yellow")
+
+    def _stopping(self, stopping: Stopping) -> None:
+        what = "asked to stop after this step" if stopping.after_step else "asked to stop"
+        self._flow.line(_asked(what, stopping.by, stopping.reason), "yellow")
 
     def _trouble(self, trouble: Trouble) -> None:
         self._flow.end()
@@ -191,6 +216,15 @@ class Flow:
         if not self._at_start:
             self._out.written("\n")
             self._at_start = True
+
+
+def _asked(what: str, by: str, reason: str) -> str:
+    said = " ".join(filter(None, (what, _by(by))))
+    return f"{said}: {reason}" if reason else said
+
+
+def _by(by: str) -> str:
+    return f"by {by}" if by else ""
 
 
 def _cost(spend: Spend) -> str:

@@ -1,7 +1,6 @@
 """What a workflow run's history tells to those who watch, event by event."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -16,27 +15,24 @@ from onward.history import told
 from onward.live.happenings import (
     Asked,
     CallEnded,
-    Decided,
     Happening,
     Replied,
     Stopping,
     Trouble,
     Unanswered,
 )
+from onward.live.people import People
 from onward.messages import (
     Addition,
-    Approval,
     CallResult,
     Carried,
     ClaudeInput,
     ClaudeReply,
     Continue,
-    Denial,
-    LimitChange,
+    Notified,
     PersonSaid,
     Prompt,
     Resolution,
-    Resolve,
     ResolveInput,
     ResultWritten,
     RunRequest,
@@ -44,21 +40,14 @@ from onward.messages import (
     ToolInput,
     Wire,
 )
-from onward.names import CALL_CLAUDE, FORK, RESERVED_ACTIVITIES, RESOLVE
+from onward.names import CALL_CLAUDE, FORK, NOTIFY, RESERVED_ACTIVITIES, RESOLVE
 from onward.retelling.pieces import content_text
 from onward.transcript import is_summary
-from onward.wording import in_words, says_unknown
+from onward.wording import Troubles, in_words, says_unknown
 
 Model = TypeVar("Model", bound=Wire)
 Take = Callable[[int, Any], Awaitable[Iterable[Happening]]]
 """Takes the attributes of an event, and its number."""
-_SAID: dict[str, type[Approval | Denial | Resolve | LimitChange]] = {
-    "approve": Approval,
-    "deny": Denial,
-    "resolve": Resolve,
-    "limit": LimitChange,
-}
-_DID = {"approve": "approved", "deny": "denied", "resolve": "resolved", "limit": "limits changed"}
 
 
 class Story:
@@ -66,6 +55,7 @@ class Story:
 
     def __init__(self, client: Client) -> None:
         self._client, self._run_id = client, ""
+        self._people, self._hook = People(client), Troubles()
         self._prompt = ""
         self._scheduled: dict[int, tuple[str, Any]] = {}
         self._tools: dict[str, str] = {}
@@ -81,7 +71,9 @@ class Story:
             "activity_task_failed_event_attributes": self._broke,
             "activity_task_timed_out_event_attributes": self._broke,
             "activity_task_canceled_event_attributes": self._broke,
-            "workflow_execution_update_accepted_event_attributes": self._decided,
+            "workflow_execution_update_admitted_event_attributes": self._admitted,
+            "workflow_execution_update_accepted_event_attributes": self._accepted,
+            "workflow_execution_update_completed_event_attributes": self._answered,
             "workflow_execution_signaled_event_attributes": self._signaled,
             "workflow_execution_cancel_requested_event_attributes": self._stopped,
         }
@@ -106,12 +98,14 @@ class Story:
 
     async def _begun(self, _number: int, attributes: Any) -> Iterable[Happening]:
         self.steps, self.total = 0, Spend()
-        with suppress(ValidationError, IndexError):  # what no run could begin with
+        try:
             request = await self._read(attributes.input, RunRequest)
-            self._prompt = request.prompt
-            if request.carried:
-                self._resumed(request.carried)
-        return ()
+        except (ValidationError, IndexError):  # what no run could begin with
+            return ()
+        self._prompt = request.prompt
+        if request.carried:
+            self._resumed(request.carried)
+        return self._people.begun(request.carried)
 
     def _resumed(self, carried: Carried) -> None:
         self.steps, self.total = carried.steps, carried.spend
@@ -161,8 +155,9 @@ class Story:
         if isinstance(given, ToolInput):
             return [self._result(given.call, await self._read(attributes.result, CallResult))]
         if isinstance(given, ResolveInput):
-            resolution = await self._read(attributes.result, Resolution)
-            return [self._result(given.call, resolution.result)] if resolution.result else ()
+            return self._settled(given, await self._read(attributes.result, Resolution))
+        if name == NOTIFY:
+            return self._notified((await self._read(attributes.result, Notified)).failure)
         if name == FORK:
             self._resumed(await self._read(attributes.result, Carried))
         return ()
@@ -171,10 +166,16 @@ class Story:
         self.steps += not is_summary(given.step)
         self.total += reply.spend
         self._called(reply)
+        self._people.called(reply)
         yield Replied(given.step, reply, self.total)
         for call, result in zip(reply.calls, reply.results, strict=False):
             if result is not None:
                 yield self._result(call.call, result)
+
+    def _settled(self, given: ResolveInput, resolution: Resolution) -> Iterator[Happening]:
+        yield self._people.resolved(given)
+        if resolution.result:
+            yield self._result(given.call, resolution.result)
 
     def _called(self, reply: ClaudeReply) -> None:
         self._tools = {call.call: call.tool for call in reply.calls}
@@ -188,7 +189,9 @@ class Story:
 
     async def _broke(self, _number: int, attributes: Any) -> Iterable[Happening]:
         """Say that a step has no reply; of a call, Claude is told something, which is told then."""
-        _, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
+        name, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
+        if name == NOTIFY:
+            return self._notified("its activity came to no end")
         if not isinstance(given, ClaudeInput):
             return ()
         # A cancel has no failure: nobody said why.
@@ -201,20 +204,27 @@ class Story:
 
     # ---- people
 
-    async def _decided(self, _number: int, attributes: Any) -> Iterable[Happening]:
-        given = attributes.accepted_request.input
-        if (kind := _SAID.get(given.name)) is None:
-            return ()
-        said = await self._read(given.args, kind)
-        what, call = _DID[given.name], getattr(said, "call", "")
-        detail = getattr(said, "outcome", "") or getattr(said, "why", "")
-        return [Decided(f"{what} ({detail})" if detail else what, call, said.by)]
+    def _notified(self, failure: str) -> Iterator[Happening]:
+        told = f"the app was not told what waits for a person: {failure}"
+        for text in self._hook.new([told] if failure else ()):
+            yield Trouble(text)
 
-    async def _signaled(self, number: int, attributes: Any) -> Iterable[Happening]:
-        return await self._stopped(number, attributes) if attributes.signal_name == "cancel" else ()
+    async def _admitted(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        self._people.requested(attributes.request)
+        return ()
 
-    async def _stopped(self, _number: int, _attributes: Any) -> Iterable[Happening]:
-        return [Stopping()]
+    async def _accepted(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        self._people.requested(attributes.accepted_request)
+        return ()
+
+    async def _answered(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        return await self._people.answered(attributes)
+
+    async def _signaled(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        return await self._people.signaled(attributes.signal_name, attributes.input)
+
+    async def _stopped(self, _number: int, attributes: Any) -> Iterable[Happening]:
+        return [Stopping(attributes.cause)]
 
     async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
         values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])

@@ -6,12 +6,14 @@ from itertools import chain, repeat
 from typing import Any, Literal, cast
 
 from onward import json_text
-from onward.names import FORK_NOTICE
+from onward.messages import Prompt
+from onward.names import FORK_NOTICE, GO_ON_NOTICE
 from onward.retelling.steps import Block, Retelling, Step
 from onward.transcript import blocks_of, is_summary
 
 Kind = Literal["step", "onward", "person", "claude", "thinking", "call", "result", "error"]
 
+_WITHOUT_ID = frozenset({"", Prompt().id})
 _NO_ANSWER = "(no result was sent to Claude)"
 
 
@@ -21,7 +23,7 @@ class Piece:
 
     kind: Kind
     who: str
-    """A label of ours, with at most a tool's name in it."""
+    """A label of ours, with at most a tool's name in it, or a message's id."""
     text: str = ""
 
 
@@ -35,9 +37,18 @@ def pieces(retelling: Retelling) -> Iterator[Piece]:
 
 
 def _said(message_id: str, text: str) -> Piece:
-    if message_id == FORK_NOTICE:
-        return Piece("onward", "Onward", text)
-    return Piece("person", "person", text)
+    return Piece("onward" if _is_ours(message_id) else "person", speaker(message_id), text)
+
+
+def speaker(message_id: str) -> str:
+    """Say who said something to Claude; of a message that a person sent, its id too."""
+    if _is_ours(message_id):
+        return "Onward"
+    return "person" if message_id in _WITHOUT_ID else f"person (message {message_id})"
+
+
+def _is_ours(message_id: str) -> bool:
+    return message_id == FORK_NOTICE or message_id.startswith(GO_ON_NOTICE)
 
 
 def _reply(retelling: Retelling, step: Step) -> Iterator[Piece]:
