@@ -4,6 +4,7 @@ from temporalio import activity
 
 from activities.failures import again
 from activities.services import Services
+from onward.invoked import typed
 from onward.pausing.switch import Switch, in_words
 
 _LOOK_EVERY_S, _LOOK_AT_LEAST_EVERY_S = 2.0, 10.0
@@ -22,7 +23,7 @@ async def wait_while_paused(services: Services, agent: str) -> None:
     raise again(
         "paused",
         f"{in_words(agent, paused)}. Nothing was fired. "
-        f"`python starter.py resume --agent {agent}` lets it go on",
+        f"`{typed('resume', '--agent', agent)}` lets it go on",
         delay_s=delay_s,
         expected=True,
     )

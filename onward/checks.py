@@ -11,7 +11,9 @@ from temporalio.service import RPCError
 
 from onward.console import count
 from onward.guarantee import Guarantee, guarantee
+from onward.invoked import program
 from onward.memory import FULL, run_sizes
+from onward.pausing.switch import Switch, in_words
 from onward.permissions import missing_permissions, missing_to_watch
 from onward.search_attributes import registered
 from onward.starting import pollers
@@ -81,6 +83,19 @@ async def redis_checks(redis: Redis) -> AsyncIterator[Check]:
     sizes = await run_sizes(redis)
     if sizes:
         yield Check("open runs", "ok", str(sizes), figures=asdict(sizes))
+
+
+async def paused_checks(redis: Redis, namespace: str) -> AsyncIterator[Check]:
+    """Look which agents people have paused. Raises redis.exceptions.RedisError."""
+    try:
+        paused = await Switch(redis, namespace).paused()
+    except NoPermissionError:  # said above, with what grants it
+        return
+    if paused:
+        agents = {agent: each.model_dump(mode="json") for agent, each in paused.items()}
+        found = "; ".join(in_words(*each) for each in paused.items())
+        todo = f"`{program()} resume --agent NAME` lifts it"
+        yield Check("paused agents", "note", found, todo, {"agents": agents})
 
 
 def _guarantee(found: Guarantee) -> Check:

@@ -5,7 +5,6 @@ option answer at once, without loading the Temporal client.
 """
 
 import asyncio
-import re
 import shlex
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -65,7 +64,6 @@ _ERROR_CODES: list[tuple[type[OnwardError], int]] = [
     (NoSuchRun, NO_SUCH_RUN),
     (OnwardError, 1),
 ]
-_AGENT_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,10 +208,7 @@ def _refuse_limit(limit: int) -> None:
 
 def _asked(options: StartOptions) -> RunRequest:
     prompt = run_input.read_prompt(options.prompt, options.file)
-    if not _AGENT_NAME.fullmatch(options.agent):
-        raise UsageError(
-            f"--agent is {options.agent!r}; a name has 1 to 64 letters, digits, - or _"
-        )
+    run_input.checked_agent(options.agent)
     if options.model is not None and not options.model.strip():
         raise UsageError("--model is empty. Leave it out for the agent's own model")
     limits = parse_limits(options.limits)

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 from temporalio.client import Client
 
-from onward.checks import Check, redis_checks, temporal_checks
+from onward.checks import Check, paused_checks, redis_checks, temporal_checks
 from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output, count
 from onward.errors import ConnectError
@@ -57,6 +57,8 @@ async def _checks(settings: Settings, target: Target) -> AsyncIterator[Check]:
                 await cast("Any", redis).ping()
             yield Check("Redis", "ok", shown(url))
             async for check in redis_checks(redis):
+                yield check
+            async for check in paused_checks(redis, target.namespace):
                 yield check
     except ConnectError as error:
         yield Check("Redis", "away", str(error))

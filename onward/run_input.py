@@ -1,5 +1,6 @@
 """What a person gives for a run, its prompt and its id, checked before anything is started."""
 
+import re
 import secrets
 import sys
 import unicodedata
@@ -14,6 +15,7 @@ MAX_PROMPT_JSON_BYTES = 1_900_000
 """Temporal refuses more than 2 MiB, and quotes or line ends take two bytes each as JSON."""
 MAX_ID_BYTES = 200
 STDIN = "-"
+_AGENT_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def read_prompt(argument: str | None, file: Path | None) -> str:
@@ -87,6 +89,18 @@ def checked_id(run_id: str) -> str:
             f"It begins {run_id[:40]!r}"
         )
     return run_id
+
+
+def checked_agent(agent: str) -> str:
+    """Return the agent's name if one can have it.
+
+    Raises:
+        UsageError: it is empty, longer than 64 characters, or holds other signs.
+
+    """
+    if not _AGENT_NAME.fullmatch(agent):
+        raise UsageError(f"--agent is {agent!r}; a name has 1 to 64 letters, digits, - or _")
+    return agent
 
 
 def new_id(agent: str) -> str:

@@ -1,0 +1,115 @@
+"""`pause --agent` and `resume --agent`: stop new effects of all runs of an agent, and lift it."""
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pydantic_core import PydanticSerializationError
+from redis.asyncio import Redis
+
+from onward import run_input
+from onward.console import Output, count
+from onward.deciding import claimed_name
+from onward.errors import UsageError
+from onward.identity import run_key
+from onward.invoked import typed
+from onward.listing import list_open
+from onward.messages import Paused
+from onward.pausing.switch import Switch, in_words
+from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
+from onward.runs import Run
+from onward.session import Session, open_session
+
+
+async def pause_agent(agent: str, reason: str, out: Output, *, by: str = "") -> int:
+    """Pause an agent, and say which open runs that holds for. Raises UsageError, ConnectError."""
+    paused = Paused(since_ms=int(time.time() * 1000), reason=reason, by=by or claimed_name())
+    async with _ledger_of(agent, out) as found:
+        try:
+            await found.switch.pause(agent, paused)
+        except PydanticSerializationError as error:
+            raise UsageError("what you say is no valid text. Give it as UTF-8") from error
+        runs = await found.open_runs()
+    if out.as_json:
+        out.json(_document(agent, paused, runs))
+        return 0
+    out.say(f"{in_words(agent, paused)}. No run of it begins an effect; those under way end")
+    _say_runs(agent, runs, found.session)
+    out.note(
+        f"`{typed('resume', '--agent', agent)}` lifts it, "
+        f"`{typed('cancel', '--agent', agent, '--all')}` ends its runs"
+    )
+    return 0
+
+
+async def resume_agent(agent: str, out: Output) -> int:
+    """Lift the pause of an agent. Raises UsageError, ConnectError."""
+    async with _ledger_of(agent, out) as found:
+        was = await found.switch.find(agent)
+        await found.switch.resume(agent)
+        runs = await found.open_runs()
+    if out.as_json:
+        out.json({**_document(agent, None, runs), "was_paused": was is not None})
+    elif was:
+        out.say(f"agent {agent!r} may have effects again; calls that wait go on within 10 s")
+        _say_runs(agent, runs, found.session)
+    else:
+        out.say(f"agent {agent!r} was not paused; nothing was changed")
+    return 0
+
+
+@dataclass(frozen=True)
+class _Ledger:
+    """The ledger's Redis, with the runs of one agent beside it."""
+
+    session: Session
+    url: str
+    redis: Redis
+    switch: Switch
+    agent: str
+
+    async def open_runs(self) -> list[Run]:
+        """List the agent's open runs; warn where this is not the Redis that they use."""
+        runs = await list_open(self.session.client, self.agent)
+        known = [run for run in runs if await self._holds(run)]
+        if runs and not known:
+            self.session.out.warn(
+                f"the Redis at {shown(self.url)!r} holds records of none of the "
+                f"{count(len(runs), 'open run')} of agent {self.agent!r}: they may use another "
+                "one, and are not paused then. Set ONWARD_REDIS_URL as for their workers, and say "
+                "it again"
+            )
+        return runs
+
+    async def _holds(self, run: Run) -> bool:
+        key = f"onward:{{{run_key(run.id, run.first_run_id)}}}"
+        return bool(await cast("Any", self.redis).hexists(key, "_ds"))
+
+
+@asynccontextmanager
+async def _ledger_of(agent: str, out: Output) -> AsyncGenerator[_Ledger]:
+    run_input.checked_agent(agent)
+    session = await open_session(out)
+    url = ledger_url(session.settings, session.target)
+    redis = redis_client(url)
+    try:
+        async with redis_errors(url):
+            switch = Switch(redis, session.target.namespace)
+            yield _Ledger(session, url, redis, switch, agent)
+    finally:
+        await redis.aclose()
+
+
+def _document(agent: str, paused: Paused | None, runs: Sequence[Run]) -> dict[str, Any]:
+    said = None if paused is None else paused.model_dump(mode="json")
+    return {"agent": agent, "paused": said, "runs": [run.id for run in runs]}
+
+
+def _say_runs(agent: str, runs: Sequence[Run], session: Session) -> None:
+    where = f"namespace {session.target.namespace!r}"
+    if runs:
+        session.out.say(f"{count(len(runs), 'open run')} of it in {where}")
+    else:
+        session.out.note(f"no run of an agent {agent!r} is open in {where}; it holds for new ones")
