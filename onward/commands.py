@@ -33,6 +33,7 @@ from onward.documents import (
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
 from onward.history import Ended
+from onward.invoked import program, typed
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
@@ -207,7 +208,7 @@ def _refuse_limit(limit: int) -> None:
 
 
 def _asked(options: StartOptions) -> RunRequest:
-    prompt = run_input.read_prompt(options.prompt, options.file)
+    prompt = run_input.read_text(options.prompt, options.file)
     run_input.checked_agent(options.agent)
     if options.model is not None and not options.model.strip():
         raise UsageError("--model is empty. Leave it out for the agent's own model")
@@ -224,7 +225,7 @@ async def _check_new(session: Session, options: StartOptions) -> None:
         _workspace(options.workspace, dirty=options.allow_dirty)
     from onward.room import check_room  # noqa: PLC0415  (loads the Redis client)
 
-    await check_room(session.settings, session.target, session.out)
+    await check_room(session.settings, session.target, session.out.warn)
 
 
 def _workspace(path: Path, *, dirty: bool) -> Workspace:
@@ -252,7 +253,10 @@ async def show_started(
     if started.how == "attached":
         out.say(f"the run {started.run.id!r} goes on already; attached to it")
         if request.model is not None or request.limits != LimitOverrides():
-            out.note("its model and limits stay as they are; `limit` changes its limits")
+            out.note(
+                "its model and limits stay as they are; "
+                f"`{typed('limit', started.run.id)}` changes its limits"
+            )
     elif again:
         out.say(
             f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
@@ -280,7 +284,7 @@ async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[
     if link := session.ui_link(begun.run):
         out.note(f"see it at {link}")
     if not quiet:
-        out.note(f"follow it with `watch {shlex.quote(begun.run.id)}`")
+        out.note(f"follow it with `{typed('watch', begun.run.id)}`")
     if begun.opening is not None:
         out.note(limits_line(begun.opening.limits))
         if copied := begun.opening.copied_steps:
@@ -329,7 +333,7 @@ async def _wait(session: Session, run: Run) -> int:
                 progress.now(progress_line(look.report.status, age_s(run)), look.troubles)
     except asyncio.CancelledError:  # Ctrl-C
         session.out.note(
-            f"the run goes on without you; `result {run.id!r} --wait` comes back to it"
+            f"the run goes on without you; `{typed('result', run.id, '--wait')}` comes back to it"
         )
         raise
     return await _show_ended(session, run)
@@ -351,7 +355,7 @@ def _show_waiting(session: Session, seen: Report) -> int:
 def _note_input(run: str, waiting: Iterable[Waiting], out: Output) -> None:
     """Say where a call's whole input is; a run that waits at a limit shows all there is."""
     if any(call.kind != "limit" for call in waiting):
-        out.note(f"whole input: `python starter.py status {run}`")
+        out.note(f"whole input: `{program()} status {run}`")
 
 
 async def _show_ended(session: Session, run: Run) -> int:

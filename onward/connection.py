@@ -44,6 +44,15 @@ class Target:
     """The rest: TLS, API key, metadata. Never printed: it holds secrets."""
 
 
+@dataclass(frozen=True)
+class Connection:
+    """A connection to Temporal, and what else there is to know to reach runs over it."""
+
+    client: Client
+    target: Target
+    settings: Settings
+
+
 def configured_target() -> Target:
     """Read Temporal's own settings; without any, its usual local address.
 

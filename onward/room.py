@@ -1,18 +1,19 @@
 """Whether there is room for a new run in the ledger's Redis. Running ones go on in any case."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from redis.exceptions import RedisError
 
 from onward.connection import Target
-from onward.console import Output
 from onward.errors import RedisFull
+from onward.invoked import typed
 from onward.memory import FULL, Memory
 from onward.redis_connection import ledger_url, redis_client, shown
 from onward.settings import Settings
 
 
-async def check_room(settings: Settings, target: Target, out: Output) -> None:
+async def check_room(settings: Settings, target: Target, warn: Callable[[str], None]) -> None:
     """Refuse a new run where Redis is more than 80 % full.
 
     A server that cannot be asked is only a warning, and none where nobody said where it is: the
@@ -29,7 +30,7 @@ async def check_room(settings: Settings, target: Target, out: Output) -> None:
         memory = Memory.of(await cast("Any", redis).info("memory"))
     except (RedisError, OSError) as error:
         if settings.redis_is_configured or target.source == "local":
-            out.warn(f"cannot see how full the Redis at {shown(url)!r} is: {error}")
+            warn(f"cannot see how full the Redis at {shown(url)!r} is: {error}")
         return
     finally:
         await redis.aclose()
@@ -37,6 +38,6 @@ async def check_room(settings: Settings, target: Target, out: Output) -> None:
         raise RedisFull(
             f"the ledger's Redis at {shown(url)!r} is too full for a new run: {memory}, and above "
             f"{FULL:.0%} what is left is for the runs that go on. Raise its maxmemory, or let runs "
-            "end (`python starter.py doctor --orphans` lists records that no run owns); then start "
-            "this one again"
+            f"end (`{typed('doctor', '--orphans')}` lists records that no run owns); then "
+            "start this one again"
         )

@@ -1,16 +1,17 @@
-"""What a person gives for a run, its prompt and its id, checked before anything is started."""
+"""What a person gives for a run, texts and its id, checked before anything is started or said."""
 
 import re
 import secrets
 import sys
 import unicodedata
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from onward.errors import UsageError
 
-MAX_PROMPT_BYTES = 1_000_000
+MAX_PROMPT_BYTES, MAX_MESSAGE_BYTES = 1_000_000, 100_000
 MAX_PROMPT_JSON_BYTES = 1_900_000
 """Temporal refuses more than 2 MiB, and quotes or line ends take two bytes each as JSON."""
 MAX_ID_BYTES = 200
@@ -18,8 +19,21 @@ STDIN = "-"
 _AGENT_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-def read_prompt(argument: str | None, file: Path | None) -> str:
-    """Take the prompt from the argument, from standard input if that is `-`, or from a file.
+@dataclass(frozen=True)
+class Text:
+    """What a person says to Claude."""
+
+    name: str
+    what_for: str
+    most_bytes: int
+
+
+PROMPT = Text("prompt", "Say what the agent is to do", MAX_PROMPT_BYTES)
+MESSAGE = Text("message", "Say what Claude is to be told", MAX_MESSAGE_BYTES)
+
+
+def read_text(argument: str | None, file: Path | None, text: Text = PROMPT) -> str:
+    """Take a text from the argument, from standard input if that is `-`, or from a file.
 
     Raises:
         UsageError: none or two are given, or it is unreadable, empty, too long or not text.
@@ -28,44 +42,47 @@ def read_prompt(argument: str | None, file: Path | None) -> str:
     match argument, file:
         case None, None:
             raise UsageError(
-                'no prompt is given. Write it in quotes: start "Rename …", or use --file FILE, '
+                f'no {text.name} is given. Write it in quotes: "…", or use --file FILE, '
                 "or - for standard input"
             )
         case str(), Path():
             raise UsageError(
-                f"two prompts are given: an argument, and --file {str(file)!r}. Leave one out"
+                f"two {text.name}s are given: an argument, and --file {str(file)!r}. Leave one out"
             )
         case None, Path():
-            return checked_prompt(_decoded(_read_file(file), f"the file {str(file)!r}"))
+            data = _read_file(file, text)
+            return checked_text(_decoded(data, f"the file {str(file)!r}", text), text)
         case _ if argument == STDIN:
-            return checked_prompt(_decoded(_read_some(sys.stdin.buffer), "standard input"))
+            data = _read_some(sys.stdin.buffer, text)
+            return checked_text(_decoded(data, "standard input", text), text)
         case _:
-            return checked_prompt(argument or "")
+            return checked_text(argument or "", text)
 
 
-def checked_prompt(prompt: str) -> str:
-    """Return the prompt if Claude can be asked it.
+def checked_text(given: str, text: Text = PROMPT) -> str:
+    """Return the text if Claude can be told it.
 
     Raises:
-        UsageError: it is empty, longer than 1,000,000 bytes, or holds what is no text.
+        UsageError: it is empty, too long (a prompt has 1,000,000 bytes at most, a message 100,000),
+            or holds what is no text.
 
     """
-    if not prompt.strip():
-        raise UsageError("the prompt is empty. Say what the agent is to do")
-    if "\0" in prompt:
+    if not given.strip():
+        raise UsageError(f"the {text.name} is empty. {text.what_for}")
+    if "\0" in given:
         raise UsageError(
-            f"the prompt holds a NUL byte at character {prompt.index(chr(0))}: that looks like a "
-            "binary file. Put it into the workspace and name it in the prompt"
+            f"the {text.name} holds a NUL byte at character {given.index(chr(0))}: that looks like "
+            f"a binary file. Put it into the workspace and name it in the {text.name}"
         )
     try:
-        size = len(prompt.encode())
+        size = len(given.encode())
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"the prompt is not valid Unicode text: {prompt[error.start]!r} at character "
+            f"the {text.name} is not valid Unicode text: {given[error.start]!r} at character "
             f"{error.start} (half of a character, or bytes in another encoding). Give it as UTF-8"
         ) from error
-    _check_size(size, json_bytes(prompt))
-    return prompt
+    _check_size(size, json_bytes(given), text)
+    return given
 
 
 def checked_id(run_id: str) -> str:
@@ -108,14 +125,18 @@ def new_id(agent: str) -> str:
     return checked_id(f"{agent}-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(3)}")
 
 
-def _check_size(size: int, json_size: int) -> None:
-    if size <= MAX_PROMPT_BYTES and json_size <= MAX_PROMPT_JSON_BYTES:
+def _check_size(size: int, json_size: int, text: Text) -> None:
+    if size <= text.most_bytes and json_size <= MAX_PROMPT_JSON_BYTES:
         return
-    as_json = "" if size > MAX_PROMPT_BYTES else f" ({json_size:,} as JSON)"
+    as_json = "" if size > text.most_bytes else f" ({json_size:,} as JSON)"
     raise UsageError(
-        f"the prompt has {size:,} bytes{as_json}; at most {MAX_PROMPT_BYTES:,} can be sent. Put "
-        "the long part into a file in the workspace and name that file in the prompt"
+        f"the {text.name} has {size:,} bytes{as_json}; at most {text.most_bytes:,} can be sent. "
+        f"{_elsewhere(text)}"
     )
+
+
+def _elsewhere(text: Text) -> str:
+    return f"Put the long part into a file in the workspace and name that file in the {text.name}"
 
 
 def json_bytes(text: str) -> int:
@@ -125,30 +146,30 @@ def json_bytes(text: str) -> int:
     return len(text.encode()) + escaped + 5 * others
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: Path, text: Text) -> bytes:
     try:
         size = path.stat().st_size
-        if size > MAX_PROMPT_BYTES:
-            _check_size(size, size)
+        if size > text.most_bytes:
+            _check_size(size, size, text)
         with path.open("rb") as file:
-            return _read_some(file)
+            return _read_some(file, text)
     except OSError as error:
         raise UsageError(
-            f"cannot read the prompt from {str(path)!r}: {error.strerror}. "
+            f"cannot read the {text.name} from {str(path)!r}: {error.strerror}. "
             "Name a text file that you may read"
         ) from error
 
 
-def _read_some(source: BinaryIO) -> bytes:
+def _read_some(source: BinaryIO, text: Text) -> bytes:
     # No more than shows that it is too much: an endless pipe must not fill the memory.
-    return source.read(MAX_PROMPT_BYTES + 1)
+    return source.read(text.most_bytes + 1)
 
 
-def _decoded(data: bytes, where: str) -> str:
-    if len(data) > MAX_PROMPT_BYTES:
+def _decoded(data: bytes, where: str, text: Text) -> str:
+    if len(data) > text.most_bytes:
         raise UsageError(
-            f"{where} holds more than {MAX_PROMPT_BYTES:,} bytes, the most that a prompt can have. "
-            "Put the long part into a file in the workspace and name that file in the prompt"
+            f"{where} holds more than {text.most_bytes:,} bytes, the most that a {text.name} can "
+            f"have. {_elsewhere(text)}"
         )
     try:
         return data.decode("utf-8-sig")

@@ -3,22 +3,17 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from temporalio.client import Client
-
 from onward import run_input
-from onward.connection import Target, connect, find_target, quiet_runtime
+from onward.connection import Connection, connect, find_target, quiet_runtime
 from onward.console import Output
 from onward.runs import Run, describe
-from onward.settings import Settings, load_settings
+from onward.settings import load_settings
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Connection):
     """A connection, and where to print."""
 
-    client: Client
-    target: Target
-    settings: Settings
     out: Output
 
     def ui_link(self, run: Run) -> str | None:

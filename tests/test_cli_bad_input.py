@@ -149,7 +149,7 @@ async def test_unknown_command_is_told_what_it_may_have_meant(cli: Cli) -> None:
     """A slip in a command is exit 2 with the nearest one, and no list that breaks off."""
     ran = await cli("aprove", "any")
     assert ran.code == 2
-    assert 'Did you mean "approve"? `starter.py --help` shows what is possible' in ran.err
+    assert 'Did you mean "approve"? `python starter.py --help` shows what is possible' in ran.err
 
 
 # ---- runs
@@ -235,7 +235,7 @@ async def test_impossible_id_is_refused(cli: Cli, run_id: str, said: str) -> Non
         (["half \udcff letter"], "not valid Unicode text"),
         (["half \ud83d pair"], "not valid Unicode text"),
         (["--wiat"], "unknown option '--wiat'"),
-        (["do it", "--wiat"], "Did you mean --wait? `starter.py start --help`"),
+        (["do it", "--wiat"], "Did you mean --wait? `python starter.py start --help`"),
         (["two", "words"], "in quotes"),
         (["do it", "--agent", "no such"], "--agent is 'no such'"),
         (["do it", "--model", ""], "--model is empty"),
@@ -292,7 +292,7 @@ async def test_longest_prompt_goes_through(cli: Cli, tmp_path: Path) -> None:
 def test_json_size_is_that_of_the_json() -> None:
     """What is checked before a start is the size that Temporal will see."""
     text = "".join(map(chr, range(1, 0x250))) + '"\\/日🦀'
-    assert run_input.checked_prompt(text) == text
+    assert run_input.checked_text(text) == text
     assert run_input.json_bytes(text) >= len(Settings(app=text).model_dump_json()) - 2
 
 

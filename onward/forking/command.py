@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from onward import history, run_input, starting
+from onward import history, invoked, run_input, starting
 from onward.commands import show_started
 from onward.console import Output, count
 from onward.errors import ConnectError, UsageError
@@ -53,7 +53,7 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
         new_id or run_input.new_id(request.agent),
         request,
         task_queue=session.settings.task_queue,
-        before_new=lambda: check_room(session.settings, session.target, out),
+        before_new=lambda: check_room(session.settings, session.target, out.warn),
     )
     known = _document(effects)
     return await show_started(session, started, request, wait=options.wait, known=known)
@@ -64,7 +64,7 @@ def _message(typed: str | None) -> str:
         return ""
     if not typed.strip():
         raise UsageError("--message is empty. Write what Claude is to be told, or leave it out")
-    return run_input.checked_prompt(typed)
+    return run_input.checked_text(typed)
 
 
 async def _check(session: Session, run: Run, options: ForkOptions) -> list[Effect]:
@@ -92,7 +92,8 @@ def _refuse_unfinished(run: Run, cut_off: Cut) -> None:
     named = f"its last finished step is {before}" if before else "it has no finished step yet"
     raise UsageError(
         f"the run {run.id!r} still goes on, and step {cut_off.last.id} is not finished. Name a "
-        f"finished --step ({named}), or `cancel` the run first"
+        f"finished --step ({named}), or end the run first: "
+        f"`{invoked.typed('cancel', run.id)}`"
     )
 
 
