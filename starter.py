@@ -6,12 +6,22 @@ How each is typed is in `onward/cli/`, what it does in `onward/commands.py` and 
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from onward.cli import conversations, ledger, limits, people, runs, spending, trials
+from onward import invoked
+from onward.cli import (
+    completions,
+    conversations,
+    ledger,
+    limits,
+    people,
+    runs,
+    spending,
+    trials,
+)
 
 BROKEN_PIPE = 141
 """What a shell shows of a command whose reader went away."""
@@ -40,24 +50,42 @@ app = App(
     print_error=False,
 )
 
-app.command(runs.start)
-app.command(runs.status)
-app.command(runs.list_, name="list")
-app.command(people.approve)
-app.command(people.deny)
-app.command(people.resolve)
-app.command(limits.limit)
-app.command(spending.spend)
-app.command(runs.cancel)
-app.command(runs.result)
-app.command(conversations.watch)
-app.command(conversations.transcript)
-app.command(conversations.fork)
-app.command(ledger.audit)
-app.command(ledger.doctor)
-app.command(ledger.restored)
-app.command(trials.crashtest)
-app.command(trials.demo)
+
+def completion(shell: completions.Shell, /) -> None:
+    """Print what makes a shell complete these commands; docs/commands.md says how to keep it.
+
+    Example: eval "$(python starter.py completion bash)"
+
+    Parameters
+    ----------
+    shell
+        bash, zsh or fish.
+
+    """
+    print(completions.script(app, shell))
+
+
+COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
+    "Run": (
+        runs.start,
+        conversations.watch,
+        runs.status,
+        runs.result,
+        runs.list_,
+        runs.cancel,
+    ),
+    "Steer": (people.approve, people.deny, people.resolve, limits.limit),
+    "Account": (spending.spend, ledger.audit, conversations.transcript, conversations.fork),
+    "Set up": (ledger.doctor, trials.demo, trials.crashtest, ledger.restored, completion),
+}
+"""By group, in the order in which `--help` shows them."""
+
+for name, commands in COMMANDS.items():
+    group = Group.create_ordered(name)
+    for place, command in enumerate(commands):
+        app.command(command, group=group, sort_key=place)
+OPTIONS = Group.create_ordered("Options")
+app["--help"].group = app["--version"].group = (OPTIONS,)
 
 
 def run(tokens: Sequence[str]) -> int:
@@ -74,8 +102,7 @@ def run(tokens: Sequence[str]) -> int:
 
 
 def _said(error: CycloptsError) -> str:
-    command = " ".join(("starter.py", *(error.command_chain or ())))
-    hint = f"`{command} --help` shows what is possible"
+    hint = f"`{invoked.typed(*(error.command_chain or ()), '--help')}` shows what is possible"
     if isinstance(error, UnusedCliTokensError):
         hint = f"Put a prompt or an id of several words in quotes; {hint}"
     # Of an unknown command it lists some of those that there are, cut off: the help has them all.

@@ -25,6 +25,7 @@ from temporalio.service import RPCError
 from onward import history
 from onward.chain import first_request
 from onward.errors import NoSuchRun, UsageError
+from onward.invoked import typed
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
 from onward.runs import STARTED_MEMO, Run, describe, look, rpc_errors
@@ -247,5 +248,5 @@ def _refuse_running(found: Run) -> None:
     if found.open:
         raise UsageError(
             f"the run {found.id!r} still goes on, so it cannot be started again. Leave --again out "
-            "to attach to it, or `cancel` it first"
+            f"to attach to it, or end it first: `{typed('cancel', found.id)}`"
         )

@@ -44,7 +44,7 @@ async def test_a_run_at_a_limit_says_what_to_type_and_that_works(cli: Cli, bench
         assert (await cli("result", run.name, "--wait")).code == 0
     late = await cli("limit", run.name, "--max-steps", "9")
     assert (late.code, "has ended (completed)" in late.err) == (2, True)
-    assert f"`fork {run.name}`" in late.err
+    assert f"`python starter.py fork {run.name}`" in late.err
 
 
 async def test_a_limit_below_what_is_used_is_taken_and_said(cli: Cli, bench: Bench) -> None:

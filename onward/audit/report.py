@@ -9,6 +9,7 @@ from typing import Any
 from onward.audit.comparing import Difference
 from onward.audit.effects import Effect
 from onward.console import Output, count
+from onward.invoked import typed
 from onward.messages import Fork
 from onward.runs import Run
 from onward.wording import in_words
@@ -68,7 +69,7 @@ def _total(report: Report) -> str:
 
 def _parent(parent: Fork, steps: int) -> str:
     said = f"copied: {count(steps, 'step')} of run {parent.workflow_id} ({parent.run_id})"
-    return f"{said}; what their calls did is in `audit {parent.workflow_id}`"
+    return f"{said}; what their calls did is in `{typed('audit', parent.workflow_id)}`"
 
 
 def _facts(effect: Effect) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 
 from onward.errors import UsageError
+from onward.invoked import typed
 from onward.messages import PreparedCall, Witness
 from onward.retelling.steps import Block, Retelling, Step
 from onward.transcript import is_summary
@@ -89,7 +90,7 @@ def cut(retelling: Retelling, run_id: str, number: int | None) -> Cut:
     if number is not None and not 0 < number <= last:
         raise UsageError(
             f"the conversation of run {run_id!r} has no step {number}: its last one is {last}. "
-            "`transcript` shows its steps"
+            f"`{typed('transcript', run_id)}` shows its steps"
         )
     copied = (s for s in retelling.steps if number is None or s.number <= number)
     return Cut(retelling, tuple(copied))

@@ -1,9 +1,8 @@
 """Show the limits of a run, or raise or lower them while it goes on."""
 
-import shlex
 from typing import Any
 
-from onward import runs
+from onward import invoked, runs
 from onward.console import Output
 from onward.deciding import claimed_name, refuse_deaf, say
 from onward.errors import UsageError
@@ -54,10 +53,10 @@ def _why_none(seen: Report) -> str:
 
 def _refuse_ended(seen: Report) -> None:
     if seen.ended is not None:
-        run = shlex.quote(seen.run.id)
         raise UsageError(
-            f"the run {seen.run.id!r} {_why_none(seen)}. `fork {run}` starts a run that goes on "
-            "from its end, with the limits that you give it"
+            f"the run {seen.run.id!r} {_why_none(seen)}. "
+            f"`{invoked.typed('fork', seen.run.id)}` starts a run that goes on from its end, with "
+            "the limits that you give it"
         )
 
 

@@ -1,10 +1,10 @@
 """`starter.py watch`: follow a run as it happens, and end with its outcome."""
 
 import asyncio
-import shlex
 
 from onward.commands import EXIT_CODES, show_end
 from onward.console import Output
+from onward.invoked import typed
 from onward.live.documents import document
 from onward.live.following import follow
 from onward.live.happenings import Happening
@@ -28,7 +28,7 @@ async def watch(run_id: str, out: Output, *, all_steps: bool) -> int:
         how = await follow(session, run, show, all_steps=all_steps)
     except asyncio.CancelledError:  # Ctrl-C
         printer.ended()
-        out.note(f"the run goes on without you; `watch {shlex.quote(run.id)}` comes back to it")
+        out.note(f"the run goes on without you; `{typed('watch', run.id)}` comes back to it")
         raise
     if not out.as_json:
         show_end(how, out)

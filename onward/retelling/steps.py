@@ -9,6 +9,7 @@ from temporalio.client import Client
 
 from onward import json_text, transcript
 from onward.errors import HistoryGap, LedgerGap, UsageError
+from onward.invoked import typed
 from onward.messages import CallResult, ClaudeReply, Opening
 from onward.own_history import Told, read_history
 from onward.records import Restored
@@ -100,7 +101,8 @@ def retold(run_id: str, told: Told) -> Retelling:
     """
     if BEGINNING not in told.records or not told.turns:
         raise UsageError(
-            f"the run {run_id!r} has no conversation: Claude has not answered. `status` says why"
+            f"the run {run_id!r} has no conversation: Claude has not answered. "
+            f"`{typed('status', run_id)}` says why"
         )
     opening = Opening.model_validate_json(told.records[BEGINNING].result or "")
     turns = {step: Turn.model_validate_json(text) for step, text in told.turns.items()}

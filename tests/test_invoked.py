@@ -1,0 +1,57 @@
+"""What is said to be typed next can be typed: as this process was started, quoted."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typed_commands import ROOT
+
+from onward.invoked import PROGRAM, program_of, typed
+
+PYTHON = sys.executable
+BIN = str(Path(PYTHON).parent)
+
+
+@pytest.mark.parametrize(
+    ("started", "environ", "said"),
+    [
+        (["python", "starter.py"], {}, "python starter.py"),
+        (["python3", "-X", "dev", "./starter.py"], {}, "python3 -X dev ./starter.py"),
+        ([".venv/bin/python", "starter.py"], {}, ".venv/bin/python starter.py"),
+        (["python", "/two words/starter.py"], {}, "python '/two words/starter.py'"),
+        ([PYTHON, "starter.py"], {"PATH": BIN}, f"{Path(PYTHON).name} starter.py"),
+        ([PYTHON, "starter.py"], {"PATH": "/nowhere"}, f"{PYTHON} starter.py"),
+        ([PYTHON, "starter.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run starter.py"),
+        (["python", "starter.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "python starter.py"),
+        (["python", "worker.py"], {}, PROGRAM),
+        (["python", "-m", "pytest"], {}, PROGRAM),
+    ],
+)
+def test_a_command_is_written_as_the_person_writes_it(
+    started: list[str], environ: dict[str, str], said: str
+) -> None:
+    """Interpreter, its options, path and `uv run` are kept; another process says the usual."""
+    argv = [started[-1], "status", "a run"]
+    assert program_of([*started, "status", "a run"], argv, environ) == said
+
+
+def test_an_odd_id_is_quoted_for_the_shell() -> None:
+    """What is printed can be pasted, whatever the id of the run is."""
+    assert shlex.split(typed("watch", "it's `a` run"))[-1] == "it's `a` run"
+
+
+def test_a_mistake_is_told_with_the_command_that_was_typed(tmp_path: Path) -> None:
+    """The hint of an error is pasted from another folder, too: it names the script as it was."""
+    ran = subprocess.run(
+        [PYTHON, str(ROOT / "starter.py"), "status"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": "/usr/bin:/bin"},
+    )
+    assert ran.returncode == 2
+    assert f"`{PYTHON} {ROOT / 'starter.py'} status --help` shows what is possible" in ran.stderr
