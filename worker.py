@@ -26,6 +26,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.carry import CarryActivity
 from activities.claude import ClaudeActivity
+from activities.editing import EditActivity
 from activities.fork import ForkActivity
 from activities.lifecycle import LifecycleActivities
 from activities.notify import NotifyActivity
@@ -106,6 +107,7 @@ def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
         CarryActivity(services).carry,
         ForkActivity(services).fork,
         ResolveActivity(services).resolve,
+        EditActivity(services).edit_call,
         NotifyActivity(services).notify,
         ToolActivity(services).run_tool,
     ]

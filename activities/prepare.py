@@ -3,23 +3,21 @@
 The workflow then decides from history alone: every call carries its class, fingerprint and key.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
+from activities.summary import summary_of
 from onward import json_text
 from onward.agents import Agent
 from onward.identity import business_position, downstream_key, fingerprint
 from onward.messages import BusinessKey, Opening, PreparedCall, RunRef
+from onward.rules import Judgement, judge
 from onward.stream import INVALID_JSON
-from onward.tools import Tool, check
+from onward.tools import check
 from onward.tools.options import Options
 from onward.transcript import tool_uses
-
-_SUMMARY_LENGTH, _KEY_LENGTH = 160, 40
-_BARE = re.compile(r"[\w.:/@+-]+")
-"""Text that needs no quotes: nothing in it looks like another field."""
-_ESCAPED = re.compile(r"\\.")
 
 
 def call_input(message: str, index: int) -> str:
@@ -32,46 +30,78 @@ def prepare_calls(
 ) -> tuple[PreparedCall, ...]:
     """Prepare every call of a reply that stopped for tool use, in Claude's order.
 
-    `message` is the reply as JSON text. An unknown tool or an input that does not fit the frozen
-    schema becomes a call with a `refusal`, which never runs.
+    `message` is the reply as JSON text. An unknown tool, an input that does not fit the frozen
+    schema and one that a rule denies become calls with a `refusal`, which never run.
     """
-    schemas = _schemas(opening)
-    asked = tool_uses(message)
-    return tuple(
-        _prepare(run, f"{step}.{number}", block, opening, schemas, agent.tool(str(block["name"])))
-        for number, block in enumerate(asked, start=1)
-    )
+    preparing = _Preparing(run, opening, agent)
+    asked = enumerate(tool_uses(message), start=1)
+    return tuple(preparing.prepared(f"{step}.{number}", block) for number, block in asked)
 
 
-def _prepare(  # noqa: PLR0917  (all of them are read)
-    run: RunRef,
-    call: str,
-    block: dict[str, Any],
-    opening: Opening,
-    schemas: Mapping[str, dict[str, Any]],
-    tool: Tool[..., Any] | None,
+def prepare_edited(
+    run: RunRef, call: PreparedCall, edit: str, opening: Opening, agent: Agent
 ) -> PreparedCall:
-    name, text = str(block["name"]), json_text.dumps(block.get("input", {}))
-    fp, options = fingerprint(name, text), tool.options if tool else Options()
-    given, refusal = _values(text)
-    refusal = refusal or _refusal(name, given, schemas)
-    business = None
-    if refusal is None:
-        business, refusal = _business_key(name, options, given)
-    return PreparedCall(
-        call=call,
-        tool_use_id=str(block["id"]),
-        tool=name,
-        effect=opening.effects.get(name, "at_most_once"),
-        fingerprint=fp,
-        key=downstream_key(run, call, fp, business),
-        summary=_summary(given),
-        timeout_s=options.longest_s,
-        refusal=refusal,
-        ask="" if refusal else options.asks(given),
-        in_doubt=options.settler,
-        business=business,
-    )
+    """Prepare a call anew with the input that a person gives it, JSON text of an object.
+
+    Who edits it approves it, so what it asks for stays. An edit that changes nothing is none. It
+    has a `refusal` where Claude's own input would get one.
+    """
+    block = {"id": call.tool_use_id, "name": call.tool, "input": json_text.load_object(edit)}
+    made = _Preparing(run, opening, agent).prepared(call.call, block)
+    own = call.asked or call.fingerprint
+    stays = {name: getattr(call, name) for name in ("ask", "expires_s", "otherwise")}
+    return made.model_copy(update={**stays, "asked": "" if made.fingerprint == own else own})
+
+
+@dataclass(frozen=True)
+class _Preparing:
+    """Prepares calls of one run, one by one."""
+
+    run: RunRef
+    opening: Opening
+    agent: Agent
+
+    def prepared(self, call: str, block: dict[str, Any]) -> PreparedCall:
+        """Judge what the `tool_use` block asks for, at the position `call`."""
+        name, text = str(block["name"]), json_text.dumps(block.get("input", {}))
+        tool = self.agent.tool(name)
+        fp, options = fingerprint(name, text), tool.options if tool else Options()
+        given, refusal = _values(text)
+        refusal = refusal or _refusal(name, given, self._schemas)
+        judged = Judgement(refusal) if refusal else judge(self.agent.rules, options, name, given)
+        business, refusal = None, judged.refusal
+        if refusal is None:
+            business, refusal = _business_key(name, options, given)
+        return PreparedCall(
+            call=call,
+            tool_use_id=str(block["id"]),
+            tool=name,
+            effect=self.opening.effects.get(name, "at_most_once"),
+            fingerprint=fp,
+            key=downstream_key(self.run, call, fp, business),
+            summary=summary_of(given, options),
+            timeout_s=options.longest_s,
+            refusal=refusal,
+            in_doubt=options.settler,
+            business=business,
+            **({} if refusal else self._asks(judged)),
+        )
+
+    def _asks(self, judged: Judgement) -> dict[str, Any]:
+        """Say why a person is asked first, and for how long."""
+        if not judged.ask:
+            return {}
+        # Where nobody could tell whether it may run, nobody's silence lets it.
+        otherwise = self.agent.at_ask_timeout if judged.sure else "deny"
+        timeout_s = self.agent.ask_timeout_s or 0.0
+        return {"ask": judged.ask, "expires_s": timeout_s, "otherwise": otherwise}
+
+    @cached_property
+    def _schemas(self) -> dict[str, dict[str, Any]]:
+        frozen = json_text.values(self.opening.frozen)
+        # A tool of the API's own has none, and a call of it that is left to us cannot be run.
+        ours = [tool for tool in frozen.get("tools", []) if "input_schema" in tool]
+        return {tool["name"]: tool["input_schema"] for tool in ours}
 
 
 def _business_key(
@@ -105,51 +135,9 @@ def _values(text: str) -> tuple[Any, str | None]:
         return None, f"The arguments cannot be used: {error}. Nothing was done."[:500]
 
 
-def _schemas(opening: Opening) -> dict[str, dict[str, Any]]:
-    frozen = json_text.values(opening.frozen)
-    # A tool of the API's own has none, and a call of it that is left to us cannot be run.
-    ours = [tool for tool in frozen.get("tools", []) if "input_schema" in tool]
-    return {tool["name"]: tool["input_schema"] for tool in ours}
-
-
 def _refusal(name: str, given: Any, schemas: Mapping[str, dict[str, Any]]) -> str | None:
     if name not in schemas:
         return f"There is no tool {name!r}. The tools are: {', '.join(schemas) or 'none'}."
     if isinstance(given, dict) and set(cast("dict[str, Any]", given)) == {INVALID_JSON}:
         return "The arguments were not valid JSON. Nothing was done; send them again, whole."
     return check(cast("object", given), schemas[name])
-
-
-def _summary(given: Any) -> str:
-    """Show an input in one line, from which a person decides: Claude can hide and forge nothing."""
-    fields = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    keys = [_cut(_text(key), _KEY_LENGTH) for key in fields]
-    values = [_text(value) for value in fields.values()]
-    room = _room([*map(len, values)], _SUMMARY_LENGTH - sum(len(key) + 2 for key in keys))
-    line = " ".join(f"{k}={_cut(v, room)}" for k, v in zip(keys, values, strict=True))
-    return _cut(line, _SUMMARY_LENGTH)
-
-
-def _text(value: Any) -> str:
-    bare = isinstance(value, str) and _BARE.fullmatch(value)
-    return value if bare else json_text.printable(json_text.dumps(value))
-
-
-def _room(lengths: Sequence[int], total: int) -> int:
-    """Say how long each text may be: short ones stay whole, long ones share what they leave."""
-    left = total
-    for done, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - done)
-        if length > share:
-            return share
-        left -= length
-    return total
-
-
-def _cut(text: str, length: int) -> str:
-    if len(text) <= length:
-        return text
-    kept = f"{text[: max(length - 2, 0)]}…"
-    # A quote left open would make the next field look like a part of this one.
-    is_open = _ESCAPED.sub("", kept).count('"') % 2
-    return f'{kept}"' if is_open else kept

@@ -134,14 +134,15 @@ class CallAttempt:
         return await self._complete(known) if known else None
 
     async def _fields(self) -> dict[str, Any]:
-        """Read the call's input from the reply that asks for it. Raises `LedgerGap`."""
+        """Read the call's input: a person's, or that of the reply. Raises `LedgerGap`."""
         given = self._given
         reply = self._reply or reply_of(await self._ledger.records(given.step), given.step)
         found = {index: call.fingerprint for index, call in enumerate(reply.calls)}
-        if found.get(given.index) != given.fingerprint:
+        if found.get(given.index) != (given.asked or given.fingerprint):
             # Another branch's reply, after a wipe: its input under this call's key would be fired.
             raise LedgerGap(f"the reply of step {given.step} in the ledger is not history's")
-        fields: dict[str, Any] = json_text.values(call_input(reply.message, given.index))
+        text = given.edit or call_input(reply.message, given.index)
+        fields: dict[str, Any] = json_text.values(text)
         return fields
 
     def _given_up(self, claim: Claim) -> Coroutine[Any, Any, CallResult] | None:

@@ -113,6 +113,20 @@ def refuse_limits(where: str, limits: object) -> None:
             raise AppError(f"{where} has {name} {value:,} in its limits; use {most:,} at most")
 
 
+def refuse_ask_timeout(where: str, seconds: object, otherwise: object) -> None:
+    """Refuse a time that never comes, and an answer for a time that is not set."""
+    if seconds is None:
+        if otherwise != "deny":
+            raise AppError(
+                f"{where} has at_ask_timeout {otherwise!r} and no ask_timeout_s; give it both"
+            )
+    elif type(seconds) not in {int, float} or not 0 < cast("float", seconds) <= _LONGEST_S:
+        raise AppError(
+            f"{where} has ask_timeout_s {seconds!r}; use seconds, more than 0 and at most"
+            f" {_LONGEST_S:,}"
+        )
+
+
 def refuse_betas(where: str, betas: object) -> None:
     """Refuse what cannot stand in the header `anthropic-beta`."""
     if not isinstance(betas, Sequence) or isinstance(betas, str):

@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from onward import agent_checks as checks
 from onward import json_text
 from onward.errors import AppError, UsageError
-from onward.messages import CachePolicy, EffectClass, Limits
+from onward.messages import CachePolicy, EffectClass, Limits, Otherwise
 from onward.models.fit import refuse_unfit
 from onward.models.table import Capacity, Effort, ThinkingName, capacity
 from onward.notices import OnWaiting, refuse_no_hook
+from onward.rules import Rule, refuse_rules
 from onward.tools.decorator import Tool
 from onward.tools.read_result import read_result
 
@@ -47,6 +48,13 @@ class Agent:
     tools: Sequence[Tool[..., Any]] = ()
     server_tools: Sequence[Mapping[str, Any]] = ()
     """Tools that the API runs by itself, as it defines them; Claude sees them after `tools`."""
+    rules: Sequence[Rule] = ()
+    """Which calls run at once, which a person approves first, and which never run."""
+    ask_timeout_s: float | None = None
+    """Seconds that an approval is waited for; None: as long as it takes."""
+    at_ask_timeout: Otherwise = "deny"
+    """What counts as said where nobody answered by then. Never a yes to a call of which a rule, or
+    the tool's `ask`, could not be decided."""
     limits: Limits = field(default_factory=Limits)
     max_tokens: int = 16_000
     """Output tokens of one reply."""
@@ -84,6 +92,9 @@ class Agent:
         checks.refuse_text(where, "system", self.system, empty=True)
         object.__setattr__(self, "tools", tuple(self.tools))
         checks.refuse_tools(where, self.tools)
+        refuse_rules(where, self.rules, self.tools)
+        object.__setattr__(self, "rules", tuple(self.rules))
+        checks.refuse_ask_timeout(where, self.ask_timeout_s, self.at_ask_timeout)
         checks.refuse_server_tools(where, self.server_tools, self.tools)
         checks.refuse_limits(where, self.limits)
         checks.refuse_max_tokens(where, self.max_tokens)
@@ -98,6 +109,7 @@ class Agent:
             ("context", self.context, get_args(ContextPolicy)),
             ("cache", self.cache, get_args(CachePolicy)),
             ("at_limit", self.at_limit, get_args(AtLimit)),
+            ("at_ask_timeout", self.at_ask_timeout, get_args(Otherwise)),
             ("service_tier", self.service_tier, (None, *get_args(ServiceTier))),
             ("speed", self.speed, (None, *get_args(Speed))),
         )
@@ -124,8 +136,9 @@ class Agent:
 
     @property
     def cached(self) -> CachePolicy:
-        """`cache`, but for an hour where a tool asks a person, who takes more than five minutes."""
+        """`cache`, but for an hour where a person is asked, who takes more than five minutes."""
         asks = any(tool.options.ask != "never" for tool in self.tools)
+        asks = asks or any(rule.decision == "ask" for rule in self.rules)
         return "1h" if self.cache == "auto" and asks else self.cache
 
     def compacts(self, model: str | None = None) -> bool:

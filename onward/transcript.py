@@ -8,7 +8,7 @@ Nothing that was sent is ever changed; this module only reads.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from onward import json_text
 from onward.errors import LedgerGap
@@ -205,10 +205,30 @@ def tool_uses(message: str) -> list[dict[str, Any]]:
     return [block for block in blocks if block.get("type") == "tool_use"]
 
 
+def results_only(message: str) -> bool:
+    """Say whether the API takes nothing but results after a message, given as JSON text.
+
+    So where it paused Claude's turn, or a tool of its own waits for a result: one that calls ours
+    from Claude's code, for instance (claude-api.md, 5). A person's words are refused there.
+    """
+    whole = json_text.load_object(message)
+    blocks: list[dict[str, Any]] = whole.get("content") or []
+    answered = {block.get("tool_use_id") for block in blocks}
+    return whole.get("stop_reason") == "pause_turn" or any(
+        _of_code(block) or (block.get("type") == "server_tool_use" and block["id"] not in answered)
+        for block in blocks
+    )
+
+
 def blocks_of(message: str) -> list[dict[str, Any]]:
     """Content blocks of a message, given as JSON text."""
     blocks: list[dict[str, Any]] = json_text.load_object(message).get("content") or []
     return blocks
+
+
+def _of_code(block: dict[str, Any]) -> bool:
+    caller: Any = block.get("caller") or {}
+    return block.get("type") == "tool_use" and caller.get("type", "direct") != "direct"
 
 
 def _words(item: PersonSaid | Prompt | Continue, prompt: str) -> str:
@@ -224,11 +244,21 @@ def _result_block(
         content, is_error = item.text, item.is_error
     elif item.call in results:
         result = results[item.call]
-        content, is_error = json_text.raw(result.content), result.is_error
+        content, is_error = _noted(item.note, result.content), result.is_error
     else:
         raise LedgerGap(f"found no result of call {item.call}, which history says was recorded")
     block = {"type": "tool_result", "tool_use_id": item.tool_use_id, "content": content}
     return {**block, "is_error": True} if is_error else block
+
+
+def _noted(note: str, content: str) -> Any:
+    """Put a note before the content of a result, JSON text."""
+    if not note:
+        return json_text.raw(content)
+    told = json_text.loads(content)
+    # The API refuses an empty text block.
+    blocks = told if isinstance(told, list) else [{"type": "text", "text": told}] if told else []
+    return [{"type": "text", "text": note}, *cast("list[Any]", blocks)]
 
 
 def _declined(message: str) -> bool:

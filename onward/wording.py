@@ -41,6 +41,11 @@ def outcome_unknown(why: str) -> str:
     )
 
 
+def edited_note(edit: str) -> str:
+    """Tell Claude, before a call's result, that it ran with other input; `edit` is JSON text."""
+    return f"A person changed this call before it ran. It ran with this input: {edit}"
+
+
 def how_full(use: ContextUse) -> str:
     """Say how full the context window is, for people."""
     part = f" of {use.window:,} tokens ({use.tokens / use.window:.0%})" if use.window else " tokens"

@@ -14,6 +14,7 @@ def test_public_names_are_exactly_these() -> None:
         "Limits",
         "NotSent",
         "Rejected",
+        "Rule",
         "ToolContext",
         "WaitingNotice",
         "tool",

@@ -18,6 +18,7 @@ from onward.tools.options import (
     KeyFrom,
     KeyScope,
     Options,
+    Summary,
 )
 from onward.tools.running import run_apart
 
@@ -114,6 +115,7 @@ def tool(
     irreversible: bool = False,
     in_doubt: Settler | None = None,
     ask: Ask = "never",
+    summary: Summary | None = None,
     key_from: KeyFrom | None = None,
     key_scope: KeyScope = "run",
     seal: AskDownstream | None = None,
@@ -143,7 +145,9 @@ def tool(
             - moves_money, irreversible: a call in doubt waits for a person, not for Claude.
             - in_doubt: who settles it all the same, `"person"` or `"model"`.
             - ask: a person approves a call first: `"always"`, `"never"` (the default), or a
-              function of its input that says whether.
+              function of its input that says whether. An agent's rules may say otherwise.
+            - summary: what a call would do, in one line for people, from its input: they see it
+              where they approve it, and beside the whole input.
             - key_from: names what the call asks for, from its input. A second call with the same
               name is not run; it gets the first one's result and is told so.
             - key_scope: `"run"` (the default), or `"everywhere"`: also a call of another run.

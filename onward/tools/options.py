@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -12,10 +12,9 @@ from onward.tools.context import ToolContext
 
 TIMEOUT_S = 120.0
 
-Call = Mapping[str, Any]
-"""Claude's input of a call, as plain JSON values."""
 Ask = Literal["never", "always"] | Callable[[dict[str, Any]], bool]
 KeyFrom = Callable[[dict[str, Any]], str]
+Summary = Callable[[dict[str, Any]], str]
 KeyScope = Literal["run", "everywhere"]
 AskDownstream = Callable[[dict[str, Any], ToolContext], Any]
 """`seal` or `check`, sync or async: the effect's result, or None if it did not happen."""
@@ -23,6 +22,7 @@ AskDownstream = Callable[[dict[str, Any], ToolContext], Any]
 _WORDS = ("never", "always")
 _FUNCTIONS = {
     "ask": ("the call",),
+    "summary": ("the call",),
     "key_from": ("the call",),
     "seal": ("the call", "its context"),
     "check": ("the call", "its context"),
@@ -40,6 +40,7 @@ class Options:
     irreversible: bool = False
     in_doubt: Settler | None = None
     ask: Ask = "never"
+    summary: Summary | None = None
     key_from: KeyFrom | None = None
     key_scope: KeyScope = "run"
     seal: AskDownstream | None = None
@@ -57,15 +58,6 @@ class Options:
         """Who settles a call in doubt."""
         serious = self.moves_money or self.irreversible
         return self.in_doubt or ("person" if serious else "model")
-
-    def asks(self, call: Call) -> str:
-        """Say why a person must approve this call first; empty if nobody need."""
-        if not callable(self.ask):
-            return "this tool always asks first" if self.ask == "always" else ""
-        try:
-            return "the tool asks a person first for such an input" if self.ask(dict(call)) else ""
-        except Exception as error:  # noqa: BLE001  (the author's code; when in doubt, ask)
-            return f"whether to ask could not be decided: {type(error).__name__}: {error}"[:300]
 
     def refuse(self, name: str) -> None:
         """Raise `AppError` for options that cannot be meant."""
@@ -89,11 +81,11 @@ class Options:
         for option, given in _FUNCTIONS.items():
             found = getattr(self, option)
             unset = found is None or (isinstance(found, str) and option == "ask")
-            if not unset and not _takes(found, len(given)):
+            if not unset and not takes(found, len(given)):
                 wanted = " and ".join(given)
                 raise AppError(f"{where} has {option} {found!r}; give it a function of {wanted}")
-        for option in ("ask", "key_from"):
-            # Nobody awaits it: what it returns would be taken for yes, or for a name.
+        for option in ("ask", "summary", "key_from"):
+            # Nobody awaits it: what it returns would be taken for yes, for words or for a name.
             if inspect.iscoroutinefunction(getattr(self, option)):
                 raise AppError(f"{where} has an async {option}; make it a plain function")
 
@@ -118,7 +110,7 @@ class Options:
                 )
 
 
-def _takes(function: object, count: int) -> bool:
+def takes(function: object, count: int) -> bool:
     """Say whether it can be called with so many arguments by position."""
     if not callable(function):
         return False

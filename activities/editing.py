@@ -1,0 +1,70 @@
+"""Judge the input that a person gives a call in place of Claude's, before the call is approved.
+
+Everything that was taken from Claude's input is taken from this one anew: schema, rules,
+fingerprint, keys. What Claude said is not touched, and the ledger is only read.
+"""
+
+from temporalio import activity
+
+from activities.failures import again, translated
+from activities.prepare import prepare_edited
+from activities.pulse import Pulse
+from activities.records import opening_of
+from activities.services import Services
+from onward import json_text
+from onward.agents import Agent
+from onward.messages import Edited, EditInput, Opening
+from onward.names import EDIT
+from onward.transcript import BEGINNING
+
+_MOST_BYTES = 100_000
+_MOST_DEEP = 200
+
+
+class EditActivity:
+    """The activity `edit_call`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    @activity.defn(name=EDIT)
+    async def edit_call(self, given: EditInput) -> Edited:
+        """Return the call as it would run with the edit, or why it may not."""
+        async with Pulse(given.takeover_s):
+            with translated():
+                return await self._edited(given)
+
+    async def _edited(self, given: EditInput) -> Edited:
+        if unfit := _unfit(given.edit):
+            return Edited(refusal=unfit)
+        agent, opening = self._agent(given), await self._opening(given)
+        made = prepare_edited(given.run, given.call, given.edit, opening, agent)
+        return Edited(refusal=made.refusal) if made.refusal else Edited(call=made)
+
+    def _agent(self, given: EditInput) -> Agent:
+        agent = self._services.app.agents.get(given.agent)
+        if agent is None:
+            text = f"this worker's app has no agent {given.agent!r}; start a worker that has it"
+            raise again("no_agent", text, delay_s=1.0)
+        if agent.tool(given.call.tool) is None:
+            # Nobody here can tell what names a call of it, and in which words.
+            text = f"agent {given.agent!r} of this worker's app lacks the tool {given.call.tool!r}"
+            raise again("no_tool", f"{text}; start a worker that has it", delay_s=1.0)
+        return agent
+
+    async def _opening(self, given: EditInput) -> Opening:
+        return opening_of(await self._services.ledger(given.run).records(BEGINNING))
+
+
+def _unfit(edit: str) -> str:
+    """Say to a person why their text is no tool's input; empty if it may be one."""
+    size, depth = len(edit.encode()), json_text.depth(edit)
+    if size > _MOST_BYTES:
+        return f"the edit has {size:,} bytes, expected {_MOST_BYTES:,} at most"
+    if depth > _MOST_DEEP:
+        return f"the edit is nested {depth:,} deep, expected {_MOST_DEEP} at most"
+    try:
+        json_text.load_object(edit)
+    except ValueError as error:
+        return f"the edit is no JSON object, which a call's whole input is: {error}"
+    return ""
