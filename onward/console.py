@@ -1,9 +1,9 @@
-"""Everything that commands print. The only module that imports `rich`.
+"""Everything that commands print. With `terminal` the only module that imports `rich`.
 
 Results go to standard output, everything about them to standard error, so that
 `RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.
-With `--json` standard output is exactly one JSON document (of `watch`, one a line). Colours and
-moving parts are for terminals only, colours never with NO_COLOR.
+With `--json` standard output is exactly one JSON document (of `watch`, one a line). Colours,
+bold letters and moving parts are for terminals only, styles never with NO_COLOR.
 """
 
 import json
@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from onward.messages import RunStatus, Spend, Tally
+from onward.terminal import Stream
 from onward.wording import Troubles
 
 _KEPT_CONTROLS = {"\n", "\t"}
@@ -47,8 +48,7 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         """Print for a person, or with `as_json` one JSON document for a program."""
         self.as_json = as_json
-        self._out = _Stream(file=sys.stdout, highlight=False, emoji=False, markup=False)
-        self._err = _Stream(file=sys.stderr, highlight=False, emoji=False, markup=False)
+        self._out, self._err = Stream(sys.stdout), Stream(sys.stderr)
 
     @property
     def watched(self) -> bool:
@@ -188,12 +188,6 @@ def _fitted(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]
         fitted.insert(0, width - spared)
         excess -= spared
     return fitted
-
-
-class _Stream(Console):
-    def on_broken_pipe(self) -> None:
-        """Let a reader that went away end the command: rich would exit with 1, as for a failure."""
-        raise BrokenPipeError
 
 
 class _Lines:
