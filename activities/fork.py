@@ -160,7 +160,7 @@ class _Copy:
     async def _keep(self, copied: RunRecords, opening: Opening) -> str:
         text = opening.model_dump_json()
         begun = Restored(st="done", fp=BEGINNING, cls="read", result=text)
-        added = Added({BEGINNING: begun} | copied.ends, copied.turns)
+        added = Added({BEGINNING: begun} | copied.ends, copied.turns, edits=copied.edits)
         packed = await asyncio.to_thread(added.pack)
         return await segments.keep(self.services.temporal.data_converter, packed)
 
@@ -178,8 +178,10 @@ class _Copy:
                 "witness": witness,
                 "takeover_s": services.takeover_s,
                 "price_known": price_known(model),
-                "search_attributes": services.search_attributes,
-                "shows_waiting": services.search_attributes,
+                "search_attributes": False,
+                "shows_waiting": False,
+                "attributes": await services.attributes(),
+                "model": model,
                 "compacts": agent.compacts(model),
                 "context_window": known.context_window if known else None,
                 "reads_in_step": True,

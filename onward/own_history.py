@@ -14,12 +14,15 @@ from temporalio.client import Client
 
 from onward import segments
 from onward.earlier import Earlier
+from onward.edits import Edits
 from onward.messages import (
     BeginInput,
     CallResult,
     Carried,
     ClaudeInput,
     ClaudeReply,
+    Edited,
+    EditInput,
     ForkInput,
     Opening,
     Resolution,
@@ -28,7 +31,7 @@ from onward.messages import (
     ToolInput,
     Witness,
 )
-from onward.names import BEGIN, CALL_CLAUDE, FORK, RESERVED_ACTIVITIES, RESOLVE
+from onward.names import BEGIN, CALL_CLAUDE, EDIT, FORK, RESERVED_ACTIVITIES, RESOLVE
 from onward.rebuilding import Asked, Rebuilding
 from onward.records import Restored
 from onward.run_records import Added, RunRecords
@@ -92,6 +95,7 @@ class Hearing:
         self._scheduled: dict[int, Any] = {}
         self._earlier = Earlier(self._converter)
         self._rebuilding = Rebuilding()
+        self._edits = Edits()
         self._first_witness: Witness | None = None
 
     async def told(self) -> Told:
@@ -112,7 +116,9 @@ class Hearing:
         elif event.HasField("activity_task_scheduled_event_attributes"):
             attributes = event.activity_task_scheduled_event_attributes
             name = attributes.activity_type.name
-            self._scheduled[event.event_id] = await self._input(name, attributes.input)
+            given = await self._input(name, attributes.input)
+            self._scheduled[event.event_id] = given
+            self._runs(given)
         elif event.HasField("activity_task_completed_event_attributes"):
             done = event.activity_task_completed_event_attributes
             await self._ended(self._scheduled.pop(done.scheduled_event_id), done.result)
@@ -129,6 +135,7 @@ class Hearing:
     def _carried(self, carried: Carried) -> None:
         self._earlier = Earlier(self._converter, carried.segments)
         self._first_witness = self._first_witness or carried.witness
+        self._edits.carried(carried.half)
 
     async def _input(self, name: str, payloads: Payloads) -> Any:
         known: dict[str, type] = {
@@ -136,11 +143,17 @@ class Hearing:
             FORK: ForkInput,
             CALL_CLAUDE: ClaudeInput,
             RESOLVE: ResolveInput,
+            EDIT: EditInput,
         }
         kind = known.get(name, ToolInput)
         if name in RESERVED_ACTIVITIES and name not in known:
             return None
         return await self._result(payloads, kind)
+
+    def _runs(self, given: Any) -> None:
+        edited = self._edits.ran(given) if isinstance(given, ToolInput) else None
+        if edited:
+            self._rebuilding.edited(edited)
 
     async def _ended(self, given: Any, payloads: Payloads) -> None:
         if isinstance(given, BeginInput):
@@ -152,6 +165,8 @@ class Hearing:
         elif isinstance(given, ToolInput):
             called = await self._bounded(await self._result(payloads, CallResult))
             self._rebuilding.called(Asked.of(given, given.run.workflow_id), called)
+        elif isinstance(given, EditInput):
+            self._edits.judged(await self._result(payloads, Edited))
         elif isinstance(given, ResolveInput):
             told: Resolution = await self._result(payloads, Resolution)
             settled = told.result and await self._bounded(told.result)

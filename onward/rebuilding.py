@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onward import transcript
+from onward.edits import EditedCall
 from onward.messages import (
     BusinessKey,
     CallResult,
@@ -46,11 +47,12 @@ class Rebuilding:
         self._ends = dict[str, Restored]()
         self._turns = dict[str, str]()
         self._dropped = set[str]()
+        self._edits = dict[str, EditedCall]()
 
     def added(self) -> Added:
         """Return what the workflow run added to the records of its chain."""
         dropped = sorted(self._dropped - self._ends.keys())
-        return Added(self._ends, self._turns, tuple(dropped))
+        return Added(self._ends, self._turns, tuple(dropped), self._edits)
 
     def begun(self, opening: Opening) -> None:
         """Take the beginning."""
@@ -77,6 +79,10 @@ class Rebuilding:
         for call, result in zip(reply.calls, reply.results, strict=False):
             if result is not None:
                 self.called(Asked.of(call, given.run.workflow_id), result)
+
+    def edited(self, ran: EditedCall) -> None:
+        """Take a call that a person edited, when it is run."""
+        self._edits[ran.call.call] = ran
 
     def called(self, asked: Asked, result: CallResult) -> None:
         """Take how a call ended."""

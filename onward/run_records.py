@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from onward import transcript
+from onward.edits import EditedCall, edits_of
 from onward.errors import HistoryGap, LedgerGap, PayloadError
 from onward.identity import is_business_key
 from onward.messages import ClaudeReply, Head, Opening
@@ -25,10 +26,12 @@ class RunRecords:
 
     ends: dict[str, Restored] = field(default_factory=dict[str, Restored])
     turns: dict[str, str] = field(default_factory=dict[str, str])
+    edits: dict[str, EditedCall] = field(default_factory=dict[str, EditedCall])
+    """Calls that ran as a person edited them."""
 
     def copy(self) -> "RunRecords":
         """Return the same records, to be changed apart from these."""
-        return RunRecords(dict(self.ends), dict(self.turns))
+        return RunRecords(dict(self.ends), dict(self.turns), dict(self.edits))
 
     def lay(self, added: "Added") -> None:
         """Take what a later workflow run added."""
@@ -37,6 +40,7 @@ class RunRecords:
                 self.ends.pop(position, None)
         self.ends.update({p: end for p, end in added.ends.items() if not self._stands(p)})
         self.turns.update(added.turns)
+        self.edits.update(added.edits)
 
     def _stands(self, position: str) -> bool:
         # What was done first under a business key is what it stands for; a doubt may be replaced.
@@ -67,11 +71,13 @@ class Added:
     dropped: tuple[str, ...] = ()
     """Positions whose earlier end no longer stands: a doubt that is tried again must not come back.
     """
+    edits: Mapping[str, EditedCall] = field(default_factory=dict[str, EditedCall])
 
     def pack(self) -> bytes:
         """Return it as bytes: compressed JSON."""
         ends = {position: _sparse(end) for position, end in self.ends.items()}
-        parts = {"records": ends, "turns": self.turns, "dropped": self.dropped}
+        edits = {call: edit.model_dump(mode="json") for call, edit in self.edits.items()}
+        parts = {"records": ends, "turns": self.turns, "dropped": self.dropped, "edits": edits}
         text = json.dumps({"v": _VERSION, **parts}, ensure_ascii=False, separators=(",", ":"))
         # Python text may hold a lone surrogate; a record must come back as it went in.
         return zlib.compress(text.encode(errors="surrogatepass"))
@@ -84,7 +90,9 @@ class Added:
             if raw["v"] != _VERSION:
                 raise _unreadable(f"version {raw['v']!r}")
             ends = {position: Restored(**end) for position, end in raw["records"].items()}
-            return cls(ends, raw["turns"], tuple(raw["dropped"]))
+            # A segment of before 0.5 has none.
+            edits = edits_of(raw.get("edits", {}))
+            return cls(ends, raw["turns"], tuple(raw["dropped"]), edits)
         except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unreadable(repr(error)) from error
 

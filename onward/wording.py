@@ -2,12 +2,14 @@
 
 import shlex
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from onward.context_window import MAX_BODY_BYTES
 from onward.invoked import PROGRAM
-from onward.messages import ContextUse, Waiting
+from onward.messages import ContextUse, Paused, Waiting
 
 _UNKNOWN = "OUTCOME UNKNOWN"
+_NOBODY = "Nobody answered within"
 _RAISED_BY = {
     "limit_steps": "--max-steps N",
     "limit_cost": "--max-cost-usd X",
@@ -30,7 +32,18 @@ def in_words(why: str) -> str:
 
 def says_unknown(told: str) -> bool:
     """Say whether Claude was told so of a call in doubt."""
-    return told.startswith(_UNKNOWN)
+    # After the note on an edited call, if any.
+    return told.startswith(_UNKNOWN) or f"\n\n{_UNKNOWN}:" in told
+
+
+def nobody_answered(within_s: float) -> str:
+    """Say why a call that needed an approval was denied, for Claude."""
+    return f"{_NOBODY} {within_s:g} s."
+
+
+def says_nobody_answered(told: str) -> bool:
+    """Say whether Claude was told so of a call."""
+    return _NOBODY in told
 
 
 def outcome_unknown(why: str) -> str:
@@ -42,8 +55,8 @@ def outcome_unknown(why: str) -> str:
 
 
 def edited_note(edit: str) -> str:
-    """Tell Claude, before a call's result, that it ran with other input; `edit` is JSON text."""
-    return f"A person changed this call before it ran. It ran with this input: {edit}"
+    """Tell Claude, before what it is told of a call, of another input; `edit` is JSON text."""
+    return f"A person changed this call. What follows is about this input, not yours: {edit}"
 
 
 def how_full(use: ContextUse) -> str:
@@ -85,3 +98,11 @@ def how_to_answer(run: str, call: Waiting, program: str = PROGRAM) -> str:
         f"Look whether it happened, then say `{program} resolve {typed} done` "
         "(or `failed`, or `retry`)"
     )
+
+
+def paused_text(paused: Paused) -> str:
+    """Say that a run is paused, since when, by whom, and why."""
+    since = datetime.fromtimestamp(paused.since_ms / 1000, UTC).astimezone()
+    by = f" by {paused.by}" if paused.by else ""
+    why = f": {paused.reason}" if paused.reason else ""
+    return f"paused since {since:%Y-%m-%d %H:%M}{by}{why}"

@@ -6,6 +6,7 @@ from typing import Any
 from onward import json_text
 from onward.audit.positions import step_number
 from onward.audit.timeline import CallStory
+from onward.edits import as_run
 from onward.messages import ClaudeReply, RunRef
 from onward.run_records import RunRecords
 from onward.transcript import Turn
@@ -16,7 +17,7 @@ def recalled(earlier: RunRecords, run: RunRef, *, copied_steps: int) -> dict[str
     answers = dict(_answers(earlier.turns.values()))
     stories = dict[str, CallStory]()
     for reply in _replies(earlier):
-        for call in reply.calls:
+        for call in as_run(reply, earlier.edits).calls:
             if step_number(call.call) > copied_steps:
                 story = CallStory(call, run, over=call.tool_use_id in answers)
                 story.told = answers.get(call.tool_use_id, "")

@@ -37,7 +37,8 @@ def answers(cut: Cut, seen: LedgerView | None) -> Answers:
     fates = [fate(asked, cut.retelling.records, seen) for asked in cut.calls()]
     told = chain(step.answers or (), repeat(None))
     for use, became, block in zip(step.tool_uses, chain(fates, repeat(None)), told, strict=False):
-        addition = _addition(use, became, block)
+        edited = cut.retelling.edits.get(became.call.call) if became else None
+        addition = _addition(use, became, block, edited.note if edited else "")
         found.additions.append(addition)
         if became and (record := _record(became, addition)):
             found.records[became.call.call] = record
@@ -59,7 +60,10 @@ def copied_records(
         names = (step.id, *(call.call for call in step.reply.calls))
         ends |= {name: of_run[name] for name in names if name in of_run}
     turns = {step.id: step.turn.model_dump_json() for step in cut.copied}
-    return RunRecords({**ends, **keys, **found.records, **in_doubt}, turns)
+    ended = {**ends, **keys, **found.records, **in_doubt}
+    # Without them, the ends of these would look to a fork of the new run like those of other calls.
+    edits = {name: edit for name, edit in cut.retelling.edits.items() if name in ended}
+    return RunRecords(ended, turns, edits)
 
 
 def _record(became: Fate, told: Addition) -> Restored | None:
@@ -79,7 +83,9 @@ def _doubt(became: Fate) -> Restored:
     return Restored(st="doubt", fp=call.fingerprint, cls=call.effect, why=became.why)
 
 
-def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -> Addition:
+def _addition(
+    use: Mapping[str, Any], became: Fate | None, told: Block | None, note: str
+) -> Addition:
     if became is None:
         return _written(use, _CUT_OFF)
     call, result = became.call, became.result
@@ -89,6 +95,7 @@ def _addition(use: Mapping[str, Any], became: Fate | None, told: Block | None) -
             tool_use_id=call.tool_use_id,
             is_error=result.is_error,
             fingerprint=call.fingerprint,
+            note=note,
         )
     if call.refusal is not None:
         return _written(use, call.refusal)

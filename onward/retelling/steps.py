@@ -1,13 +1,14 @@
 """The steps of a conversation, as the run's history tells them, verified by digest."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Any
 
 from temporalio.client import Client
 
 from onward import json_text, transcript
+from onward.edits import EditedCall, as_run
 from onward.errors import HistoryGap, LedgerGap, UsageError
 from onward.invoked import typed
 from onward.messages import CallResult, ClaudeReply, Opening
@@ -27,6 +28,7 @@ class Step:
     """`12`; where it was asked again, `12.r1`."""
     turn: Turn
     reply: ClaudeReply
+    """With its calls as they ran: some as a person edited them."""
     answers: tuple[Block, ...] | None
     """The `tool_result` blocks that were sent for the reply's tool uses, in their order; None: none
     were sent yet."""
@@ -63,6 +65,8 @@ class Retelling:
     steps: tuple[Step, ...]
     records: Mapping[str, Restored]
     """How the run's steps and calls ended, those that are not in the conversation too."""
+    edits: Mapping[str, EditedCall] = field(default_factory=dict[str, EditedCall])
+    """Calls that ran as a person edited them: so they stand in `steps`."""
 
     @property
     def count(self) -> int:
@@ -115,14 +119,14 @@ def retold(run_id: str, told: Told) -> Retelling:
         raise HistoryGap(str(gap), f"run {run_id!r}") from gap
     ids = transcript.chain(head.step, replies)
     steps = tuple(_steps(ids, replies, turns))
-    return Retelling(opening, told_whole.messages, steps, told.records)
+    return Retelling(opening, told_whole.messages, steps, told.records, told.rebuilt.edits)
 
 
 def _reply(run_id: str, told: Told, step: str) -> ClaudeReply:
     record = told.records.get(step)
     if record is None or record.result is None:
         raise HistoryGap(f"found a user turn of step {step}, and no reply", f"run {run_id!r}")
-    return ClaudeReply.model_validate_json(record.result)
+    return as_run(ClaudeReply.model_validate_json(record.result), told.rebuilt.edits)
 
 
 def _steps(
