@@ -105,4 +105,4 @@ def paused_text(paused: Paused) -> str:
     since = datetime.fromtimestamp(paused.since_ms / 1000, UTC).astimezone()
     by = f" by {paused.by}" if paused.by else ""
     why = f": {paused.reason}" if paused.reason else ""
-    return f"paused since {since:%Y-%m-%d %H:%M}{by}{why}"
+    return f"paused since {since:%Y-%m-%d %H:%M %Z}{by}{why}"

@@ -8,9 +8,11 @@ from typing import Any, Literal, cast
 from pydantic import ValidationError
 
 from onward import json_text
+from onward.audit.decisions import Decision
 from onward.audit.held import Held
 from onward.audit.positions import is_call, order, step_number
-from onward.audit.timeline import CallStory, Decision
+from onward.audit.timeline import CallStory
+from onward.edited_calls import as_recorded
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
 from onward.names import FORK_OWNER
 from onward.records import Record, Restored
@@ -65,6 +67,8 @@ class Effect:
     known_by: tuple[Literal["history", "ledger"], ...]
     rebuilt: bool
     """The ledger has it from history or a late attempt: its claims were lost."""
+    asked_for: str
+    """In one line what Claude had asked for, where a person edited it; the rest is of the edit."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     """Find calls that this history does not know: of an earlier branch, or not told to it yet."""
     lone = {call: unnamed(call, record) for call, record in sources.records.items()}
     asked = {call.call: call for call in asked_for(sources.records.values())}
+    for call in asked.keys() & lone.keys():
+        asked[call] = as_recorded(asked[call], lone[call].fingerprint)
     return {
         call: CallStory(prepared, None)
         for call, prepared in {**lone, **asked}.items()
@@ -164,6 +170,7 @@ def _effect(story: CallStory, sources: Sources) -> Effect:
         recorded=story.recorded,
         known_by=(*(("history",) if story.run else ()), *(("ledger",) if record else ())),
         rebuilt=record is not None and claimed is None,
+        asked_for=story.asked_for.summary if story.asked_for else "",
     )
 
 
@@ -209,7 +216,7 @@ def _outcome(
     if story.prepared.refusal:
         return "not run", story.prepared.refusal
     if denied := next((d for d in story.decisions if d.what == "denied"), None):
-        return "denied", denied.said
+        return "denied", story.told if denied.expired else denied.said
     if end is not None:
         return _ending(end.st, end.result, end.why)
     if record is not None and closed_by_fork(record):

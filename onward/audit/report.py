@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from onward.audit.comparing import Difference
+from onward.audit.decisions import Decision
 from onward.audit.effects import Effect
 from onward.console import Output, count
 from onward.invoked import typed
@@ -76,17 +77,25 @@ def _facts(effect: Effect) -> Iterator[tuple[str, str]]:
     yield "call", f"{effect.call} {effect.tool or '(its reply is lost)'}"
     yield "outcome", _outcome(effect)
     yield "class", effect.effect
+    yield "Claude asked for", effect.asked_for
     yield "input", f"{effect.fingerprint[:_SHORT]}…  {effect.summary}"
     yield "key", effect.key
     yield "tried", ", ".join(_tried(effect))
     for decision in effect.decisions:
         if decision.doubt:
             yield "was in doubt", in_words(decision.doubt)
-        said = f": {decision.said}" if decision.said else ""
-        by = decision.by or "somebody"
-        yield decision.what, f"{_local(decision.at)} by {by}, as their client claimed{said}"
+        yield decision.what, f"{_local(decision.at)} {_who(decision)}"
     yield "times", ", ".join(_times(effect))
     yield "noted", "; ".join(_notes(effect))
+
+
+def _who(decision: Decision) -> str:
+    if decision.expired:
+        return "because nobody had decided in time"
+    said = f": {decision.said}" if decision.said else ""
+    edit = f", with another input: {decision.edit}" if decision.edit else ""
+    alike = ", and those like it" if decision.remember else ""
+    return f"by {decision.by or 'somebody'}, as their client claimed{said}{edit}{alike}"
 
 
 def _outcome(effect: Effect) -> str:
@@ -160,6 +169,9 @@ def _row(effect: Effect) -> dict[str, Any]:
             "at": decision.at.isoformat(),
             "said": decision.said,
             "doubt": decision.doubt,
+            "edit": decision.edit,
+            "remember": decision.remember,
+            "expired": decision.expired,
         }
         for decision in effect.decisions
     ]

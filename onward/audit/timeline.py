@@ -11,39 +11,32 @@ from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.update.v1 import Request
 from temporalio.client import Client
 
 from onward import history
+from onward.audit.decisions import Decision, Decisions
 from onward.errors import PayloadError
 from onward.messages import (
-    Approval,
     CallResult,
     Carried,
     ClaudeInput,
     ClaudeReply,
-    Denial,
     Fork,
     Opening,
     PersonSaid,
     PreparedCall,
     Refilled,
     Resolution,
-    Resolve,
     ResultWritten,
     RunRef,
     RunRequest,
     ToolInput,
     Wire,
 )
-from onward.names import BEGIN, CALL_CLAUDE, FORK, REFILL, RESERVED_ACTIVITIES
+from onward.names import BEGIN, CALL_CLAUDE, EDIT, FORK, REFILL, RESERVED_ACTIVITIES
+from onward.wording import says_nobody_answered
 
 Model = TypeVar("Model", bound=Wire)
-_SAID: dict[str, type[Approval | Denial | Resolve]] = {
-    "approve": Approval,
-    "deny": Denial,
-    "resolve": Resolve,
-}
 _BRING_WITNESS: dict[str, type[Opening | Refilled | Carried]] = {
     BEGIN: Opening,
     FORK: Carried,
@@ -55,26 +48,12 @@ _CLOSES = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What a person said of a call, and was taken."""
-
-    what: Literal["approved", "denied", "resolved"]
-    by: str
-    """Who they are, as their client claimed: nobody has checked it."""
-    at: datetime
-    said: str = ""
-    retry: bool = False
-    """It was to be tried again."""
-    doubt: str = ""
-    """Of a call resolved: why it had been in doubt."""
-
-
 @dataclass
 class CallStory:
     """One call, as far as history tells."""
 
     prepared: PreparedCall
+    """As it ran, or would run: of a call that a person edited, the edited one."""
     run: RunRef | None
     """The run that asked for it; None where history does not know the call."""
     scheduled: datetime | None = None
@@ -100,6 +79,8 @@ class CallStory:
     """Claude was asked for the next step, so nothing of this one runs any more."""
     told: str = ""
     """What the workflow told Claude itself, without a result."""
+    asked_for: PreparedCall | None = None
+    """What Claude had asked for, where a person edited it."""
 
 
 class Timeline:
@@ -110,7 +91,8 @@ class Timeline:
         self._asking: dict[int, ClaudeInput] = {}
         self._witnesses: dict[int, type[Opening | Refilled | Carried]] = {}
         self._firing: dict[int, CallStory] = {}
-        self._updates: dict[str, Request] = {}
+        self._editing = set[int]()
+        self._decisions = Decisions(client)
         self.calls: dict[str, CallStory] = {}
         self.nonces: list[str] = []
         """Birth nonces of the ledger, each once, in the order seen. More than one: it was lost."""
@@ -150,7 +132,7 @@ class Timeline:
 
     async def _begun(self, event: HistoryEvent) -> None:
         # Each workflow run numbers its events anew.
-        for numbered in (self._asking, self._witnesses, self._firing):
+        for numbered in (self._asking, self._witnesses, self._firing, self._editing):
             numbered.clear()
         given = event.workflow_execution_started_event_attributes.input
         with suppress(ValidationError, IndexError):  # what no run could begin with
@@ -163,6 +145,7 @@ class Timeline:
             self._witness(carried.witness.nonce)
             self.was_reset = self.was_reset or carried.reset_lineage
             self.copied_steps = carried.opening.copied_steps
+            self._decisions.resumed(carried)
 
     # ---- activities
 
@@ -172,11 +155,15 @@ class Timeline:
         if name == CALL_CLAUDE:
             given = await self._read(attributes.input, ClaudeInput)
             self._asking[event.event_id] = given
-            self._over(given)
+            self._over(given, _time(event))
+        elif name == EDIT:
+            self._editing.add(event.event_id)
         elif name in _BRING_WITNESS:
             self._witnesses[event.event_id] = _BRING_WITNESS[name]
         elif name not in RESERVED_ACTIVITIES:
             story = self._called(name, await self._read(attributes.input, ToolInput))
+            if not (story.scheduled or story.decisions):
+                self._unsaid(story, _time(event))
             story.scheduled = story.scheduled or _time(event)
             story.open_activity, story.failure = attributes.activity_id, ""
             self._firing[event.event_id] = story
@@ -199,6 +186,8 @@ class Timeline:
             brought = await self._read(done.result, kind)
             self._witness(brought.witness.nonce)
             self._resumed(brought if isinstance(brought, Carried) else None)
+        elif number in self._editing:
+            await self._decisions.judged(done.result)
         elif story := self._ended(number, event):
             result = await self._read(done.result, CallResult)
             story.recorded, story.status = result.recorded, result.status
@@ -239,7 +228,11 @@ class Timeline:
                 story.ended, story.in_step = at, True
                 story.status, story.recorded = result.status, result.recorded
 
-    def _over(self, given: ClaudeInput) -> None:
+    def _unsaid(self, story: CallStory, at: datetime) -> None:
+        if decision := self._decisions.unsaid(story.prepared, at):
+            story.decisions.append(decision)
+
+    def _over(self, given: ClaudeInput, at: datetime) -> None:
         """Take what Claude is told of the calls before: results come in the order of the calls."""
         step = given.head.step
         calls = [each for name, each in self.calls.items() if name.rpartition(".")[0] == step]
@@ -247,6 +240,8 @@ class Timeline:
         for story, item in zip(calls, results, strict=False):
             story.over = True
             story.told = item.text if isinstance(item, ResultWritten) else ""
+            if not story.decisions and says_nobody_answered(story.told):
+                story.decisions.append(Decision("denied", "", at, expired=True))
 
     def _witness(self, nonce: str) -> None:
         if nonce and nonce not in self.nonces:
@@ -255,28 +250,27 @@ class Timeline:
     # ---- what people said
 
     async def _admitted(self, event: HistoryEvent) -> None:
-        request = event.workflow_execution_update_admitted_event_attributes.request
-        self._updates[request.meta.update_id] = request
+        admitted = event.workflow_execution_update_admitted_event_attributes
+        self._decisions.requested(admitted.request)
 
     async def _accepted(self, event: HistoryEvent) -> None:
         accepted = event.workflow_execution_update_accepted_event_attributes
-        # A reset says again what people had said: then the request is in an event of its own.
-        if accepted.accepted_request.HasField("input"):
-            request = accepted.accepted_request
-            self._updates[request.meta.update_id] = request
+        self._decisions.requested(accepted.accepted_request)
 
     async def _decided(self, event: HistoryEvent) -> None:
         done = event.workflow_execution_update_completed_event_attributes
-        request = self._updates.get(done.meta.update_id)
-        if request is None or request.input.name not in _SAID or done.outcome.HasField("failure"):
+        answered = await self._decisions.answered(done)
+        story = self.calls.get(answered.said.call) if answered else None
+        if answered is None or story is None:
             return
-        said = await self._read(request.input.args, _SAID[request.input.name])
-        answer = done.outcome.success
-        verdict = await self._read(answer, Resolution) if isinstance(said, Resolve) else None
-        if story := self.calls.get(said.call):
-            story.decisions.append(_decision(said, verdict, story.doubt, _time(event)))
-            if verdict is not None:
-                _settle(story, verdict)
+        decision = answered.decision(story.doubt, _time(event))
+        story.decisions.append(decision)
+        if answered.edited:
+            story.prepared, story.asked_for = answered.edited, story.prepared
+        elif decision.remember:
+            self._decisions.remember(story.prepared, decision)
+        if answered.answer:
+            _settle(story, answered.answer)
 
     # ---- the run
 
@@ -310,20 +304,6 @@ def _named(tool: str, given: ToolInput) -> PreparedCall:
         timeout_s=given.timeout_s,
         business=given.business,
     )
-
-
-def _decision(
-    said: Approval | Denial | Resolve, answer: Resolution | None, doubt: str, at: datetime
-) -> Decision:
-    if isinstance(said, Approval):
-        return Decision("approved", said.by, at)
-    if isinstance(said, Denial):
-        return Decision("denied", said.by, at, said.why)
-    words = f"{said.outcome}: {said.note}" if said.note else str(said.outcome)
-    verdict = answer.verdict if answer else "open"
-    if verdict not in {said.outcome, "open"}:
-        words += f" (it had turned out to be {verdict} meanwhile, and that stands)"
-    return Decision("resolved", said.by, at, words, retry=verdict == "open", doubt=doubt)
 
 
 def _time(event: HistoryEvent) -> datetime:
