@@ -65,9 +65,9 @@ def _all_lost(told: Told) -> Difference:
 def _wrong_keys(stories: Mapping[str, CallStory]) -> Iterator[Difference]:
     """Derive each idempotency key anew: it depends on nothing but what history holds."""
     for call, story in stories.items():
-        prepared = story.prepared
-        if story.run is None or not prepared.key:  # of an edit that nothing tells any more
+        if story.run is None:
             continue
+        prepared = story.prepared
         key = downstream_key(story.run, call, prepared.fingerprint, prepared.business)
         if key != prepared.key:
             yield Difference(call, "idempotency key", prepared.key, f"by its rule {key}")

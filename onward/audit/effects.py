@@ -12,7 +12,6 @@ from onward.audit.decisions import Decision
 from onward.audit.held import Held
 from onward.audit.positions import is_call, order, step_number
 from onward.audit.timeline import CallStory
-from onward.edited_calls import as_recorded
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
 from onward.names import FORK_OWNER
 from onward.records import Record, Restored
@@ -104,13 +103,18 @@ def _only_in_ledger(sources: Sources) -> dict[str, CallStory]:
     """Find calls that this history does not know: of an earlier branch, or not told to it yet."""
     lone = {call: unnamed(call, record) for call, record in sources.records.items()}
     asked = {call.call: call for call in asked_for(sources.records.values())}
-    for call in asked.keys() & lone.keys():
-        asked[call] = as_recorded(asked[call], lone[call].fingerprint)
+    # One that is recorded under another fingerprint ran as a person edited it.
+    edited = {call for call in asked.keys() & lone.keys() if not _alike(asked[call], lone[call])}
+    named = {call: prepared for call, prepared in asked.items() if call not in edited}
     return {
         call: CallStory(prepared, None)
-        for call, prepared in {**lone, **asked}.items()
+        for call, prepared in {**lone, **named}.items()
         if is_call(call)
     }
+
+
+def _alike(one: PreparedCall, other: PreparedCall) -> bool:
+    return one.fingerprint == other.fingerprint
 
 
 def asked_for(records: Iterable[Record]) -> Iterable[PreparedCall]:
