@@ -20,8 +20,10 @@ from onward.cli import (
     people,
     runs,
     spending,
+    steering,
     trials,
 )
+from onward.terminal import Stream
 
 BROKEN_PIPE = 141
 """What a shell shows of a command whose reader went away."""
@@ -44,6 +46,7 @@ app = App(
         "for a person."
     ),
     version=_version,
+    console=Stream(),
     default_parameter=Parameter(negative=""),
     result_action="return_value",
     exit_on_error=False,
@@ -74,7 +77,15 @@ COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
         runs.list_,
         runs.cancel,
     ),
-    "Steer": (people.approve, people.deny, people.resolve, limits.limit),
+    "Steer": (
+        steering.send,
+        steering.pause,
+        steering.resume,
+        people.approve,
+        people.deny,
+        people.resolve,
+        limits.limit,
+    ),
     "Account": (spending.spend, ledger.audit, conversations.transcript, conversations.fork),
     "Set up": (ledger.doctor, trials.demo, trials.crashtest, ledger.restored, completion),
 }

@@ -30,6 +30,7 @@ class Text:
 
 PROMPT = Text("prompt", "Say what the agent is to do", MAX_PROMPT_BYTES)
 MESSAGE = Text("message", "Say what Claude is to be told", MAX_MESSAGE_BYTES)
+EDIT = Text("edited input", "Give the call's whole input, a JSON object", MAX_MESSAGE_BYTES)
 
 
 def read_text(argument: str | None, file: Path | None, text: Text = PROMPT) -> str:
@@ -57,6 +58,16 @@ def read_text(argument: str | None, file: Path | None, text: Text = PROMPT) -> s
             return checked_text(_decoded(data, "standard input", text), text)
         case _:
             return checked_text(argument or "", text)
+
+
+def read_edit(typed: str) -> str:
+    """Take the input that a person gives a call: as typed, from `@FILE`, or of `-`.
+
+    Raises UsageError as `read_text` does.
+    """
+    if typed.startswith("@"):
+        return read_text(None, Path(typed[1:]), EDIT)
+    return read_text(typed, None, EDIT)
 
 
 def checked_text(given: str, text: Text = PROMPT) -> str:
@@ -168,8 +179,8 @@ def _read_some(source: BinaryIO, text: Text) -> bytes:
 def _decoded(data: bytes, where: str, text: Text) -> str:
     if len(data) > text.most_bytes:
         raise UsageError(
-            f"{where} holds more than {text.most_bytes:,} bytes, the most that a {text.name} can "
-            f"have. {_elsewhere(text)}"
+            f"{where} holds more than {text.most_bytes:,} bytes, the most that can be sent. "
+            f"{_elsewhere(text)}"
         )
     try:
         return data.decode("utf-8-sig")

@@ -1,11 +1,16 @@
 """The command that looks at a run's limits and changes them."""
 
-from onward.cli.parameters import AsJson, RunId, perform
+from onward.cli.parameters import AsJson, By, RunId, perform
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
 def limit(
-    run_id: RunId, /, *, limits: TypedLimits = NO_LIMITS_TYPED, as_json: AsJson = False
+    run_id: RunId,
+    /,
+    *,
+    limits: TypedLimits = NO_LIMITS_TYPED,
+    by: By = "",
+    as_json: AsJson = False,
 ) -> int:
     """Show what is used of a run's limits, or raise or lower them while the run goes on.
 
@@ -22,10 +27,12 @@ def limit(
     ----------
     run_id
         Id of the run.
+    by
+        Who you are (default: your user name and host).
     as_json
         Print one JSON document: of each limit what is used, what is allowed, and whether it is met.
 
     """
     from onward.limits import command  # noqa: PLC0415
 
-    return perform(lambda out: command.limit(run_id, limits, out), as_json=as_json)
+    return perform(lambda out: command.limit(run_id, limits, out, by=by), as_json=as_json)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 RunId = Annotated[str, Parameter(name="RUN")]
 CallId = Annotated[str, Parameter(name="CALL")]
+Tags = Annotated[tuple[str, ...], Parameter(name="--tag", show_default=False)]
+By = Annotated[str, Parameter(name="--by")]
 AsJson = Annotated[bool, Parameter(name="--json")]
 
 

@@ -4,15 +4,29 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, CallId, RunId, perform
+from onward.cli.parameters import AsJson, By, CallId, RunId, perform
 
 View = Annotated[str, Parameter(name="--view")]
 
 
-def approve(run_id: RunId, call: CallId, /, *, view: View = "", as_json: AsJson = False) -> int:
-    """Let a call run that waits for an approval.
+def approve(
+    run_id: RunId,
+    call: CallId,
+    /,
+    *,
+    edit: str | None = None,
+    remember: bool = False,
+    view: View = "",
+    by: By = "",
+    as_json: AsJson = False,
+) -> int:
+    """Let a call run that waits for an approval, as Claude asked for it or as you edit it.
 
     Example: python starter.py approve refunds-2026-11 12.1
+
+    An edited input is checked as Claude's own was, and Claude is told which input really ran.
+
+    Example: python starter.py approve refunds-2026-11 12.1 --edit '{"order": 1042, "cents": 500}'
 
     Parameters
     ----------
@@ -20,16 +34,29 @@ def approve(run_id: RunId, call: CallId, /, *, view: View = "", as_json: AsJson 
         Id of the run.
     call
         The call, as `status` and `list --waiting` show it: 12.1 is step 12, call 1.
+    edit
+        The whole input with which the call shall run instead, a JSON object; @FILE reads it from a
+        file, - from standard input.
+    remember
+        In this run, calls of the same tool that ask for the same reason need no approval any more.
+        Not for an edited call.
     view
         The `view` of the call in `status --json` that you decided on; if it is another one by now,
         nothing is done. By default: what waits right now.
+    by
+        Who you are (default: your user name and host).
     as_json
         Print one JSON document.
 
     """
     from onward import deciding  # noqa: PLC0415
 
-    return perform(lambda out: deciding.approve(run_id, call, out, view=view), as_json=as_json)
+    return perform(
+        lambda out: deciding.approve(
+            run_id, call, out, edit=edit, remember=remember, view=view, by=by
+        ),
+        as_json=as_json,
+    )
 
 
 def deny(
@@ -39,6 +66,7 @@ def deny(
     *,
     why: str = "",
     view: View = "",
+    by: By = "",
     as_json: AsJson = False,
 ) -> int:
     """Refuse a call that waits for an approval; Claude is told, and goes on without it.
@@ -55,13 +83,17 @@ def deny(
         Told to Claude.
     view
         As for `approve`.
+    by
+        As for `approve`.
     as_json
         Print one JSON document.
 
     """
     from onward import deciding  # noqa: PLC0415
 
-    return perform(lambda out: deciding.deny(run_id, call, why, out, view=view), as_json=as_json)
+    return perform(
+        lambda out: deciding.deny(run_id, call, why, out, view=view, by=by), as_json=as_json
+    )
 
 
 def resolve(
@@ -72,6 +104,7 @@ def resolve(
     *,
     note: str = "",
     view: View = "",
+    by: By = "",
     as_json: AsJson = False,
 ) -> int:
     """Settle a call in doubt: look whether it happened, then say so.
@@ -94,6 +127,8 @@ def resolve(
         Told to Claude.
     view
         As for `approve`.
+    by
+        As for `approve`.
     as_json
         Print one JSON document.
 
@@ -101,5 +136,6 @@ def resolve(
     from onward import deciding  # noqa: PLC0415
 
     return perform(
-        lambda out: deciding.resolve(run_id, call, outcome, note, out, view=view), as_json=as_json
+        lambda out: deciding.resolve(run_id, call, outcome, note, out, view=view, by=by),
+        as_json=as_json,
     )

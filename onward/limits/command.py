@@ -2,34 +2,30 @@
 
 from typing import Any
 
-from onward import invoked, runs
+from onward import invoked
 from onward.console import Output
-from onward.deciding import claimed_name, refuse_deaf, say
 from onward.errors import UsageError
 from onward.limits.input import parse_limits
 from onward.limits.options import TypedLimits
 from onward.limits.use import LimitUse, limit_uses, limits_line
-from onward.messages import LimitChange, LimitOverrides, Limits
+from onward.messages import LimitOverrides, Limits
 from onward.runs import Report
-from onward.session import find_run, open_session
+from onward.session import open_run
 
 
-async def limit(run_id: str, typed: TypedLimits, out: Output) -> int:
+async def limit(run_id: str, typed: TypedLimits, out: Output, *, by: str = "") -> int:
     """Change the limits that were typed; where none was, show them all.
 
     Raises NoSuchRun, UsageError, ConnectError.
     """
     given = parse_limits(typed)
-    session = await open_session(out)
-    seen = await runs.report(session.client, await find_run(session, run_id))
+    run = await open_run(run_id, out)
+    seen = await run.report()
     if given == LimitOverrides():
         _show(seen, out)
         return 0
     _refuse_ended(seen)
-    refuse_deaf(seen)
-    change = LimitChange(**given.model_dump(), by=claimed_name())
-    limits = await say(session, seen.run, "limit", change, Limits)
-    _tell(seen, limits, out)
+    _tell(seen, await run.limit(given, by=by), out)
     return 0
 
 

@@ -1,0 +1,77 @@
+"""What a person says to a run as it goes: a message to Claude, pause, go on."""
+
+from pathlib import Path
+from typing import Any
+
+from onward import run_input
+from onward.console import Output, count
+from onward.invoked import typed
+from onward.runs import Report
+from onward.session import open_run
+from onward.wording import paused_text
+
+
+async def send(
+    run_id: str, text: str | None, out: Output, *, file: Path | None, name: str, by: str
+) -> int:
+    """Tell Claude something at its next step; `name` is the message's id."""
+    message = run_input.read_text(text, file, run_input.MESSAGE)
+    run = await open_run(run_id, out)
+    sent = await run.send(message, id=name, by=by)
+    if out.as_json:
+        out.json({"run": run.id, **sent.model_dump(mode="json")})
+    elif sent.unseen:
+        before = sent.unseen - 1
+        after = f", after {count(before, 'message')} sent before" if before else ""
+        out.say(f"sent to {run.id!r}: Claude sees it at its next step{after}")
+    else:
+        out.say(f"Claude has seen message {sent.id!r} of {run.id!r} already; it counts once")
+    return 0
+
+
+async def pause(run_id: str, reason: str, out: Output, *, by: str) -> int:
+    """Let a run finish its step, and then wait."""
+    run = await open_run(run_id, out)
+    seen = await run.report()
+    if (paused := seen.status.paused) is None:
+        await run.pause(reason, by=by)
+    if out.as_json:
+        out.json({**_document(seen), "pausing": paused is None})
+    elif paused:
+        out.say(
+            f"{run.id!r} is {paused_text(paused)} already; `{typed('resume', run.id)}` lifts it"
+        )
+    else:
+        out.say(
+            f"asked {run.id!r} to pause: it finishes its step, and then waits. "
+            f"`{typed('resume', run.id)}` lets it go on"
+        )
+    _note_deaf(seen, out)
+    return 0
+
+
+async def resume(run_id: str, reason: str, out: Output, *, by: str) -> int:
+    """Let a paused run go on."""
+    run = await open_run(run_id, out)
+    seen = await run.report()
+    # Nobody said that it is not paused, so it may be.
+    resuming = seen.status.paused is not None or not seen.live
+    if resuming or seen.ended:
+        await run.resume(reason, by=by)
+    if out.as_json:
+        out.json({**_document(seen), "resuming": resuming})
+    elif resuming:
+        out.say(f"{run.id!r} may go on")
+    else:
+        out.say(f"{run.id!r} is not paused; nothing was changed")
+    _note_deaf(seen, out)
+    return 0
+
+
+def _document(seen: Report) -> dict[str, Any]:
+    return {"run": seen.run.id, "run_id": seen.run.run_id}
+
+
+def _note_deaf(seen: Report, out: Output) -> None:
+    if not seen.live:
+        out.warn(f"{seen.trouble or 'no worker answers'}; the run hears it when one is there")
