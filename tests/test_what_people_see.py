@@ -14,7 +14,8 @@ from onward.console import Output, cost_line, spend_line, visible
 from onward.identity import fingerprint
 from onward.messages import RunRequest, Settler, Spend, Waiting
 from onward.spending.tables import COLUMNS
-from workflows.state import RunState
+from workflows.card import card
+from workflows.carrying import state_of
 
 
 @tool(effect="keyed", ask="always")
@@ -61,7 +62,7 @@ def test_what_is_cut_says_so() -> None:
 
 def test_the_temporal_ui_shows_what_can_be_typed() -> None:
     """Its Markdown has a list, commands for a shell, and no link or markup of Claude's making."""
-    state = RunState.of(RunRequest(prompt="p", agent="clerk"))
+    state = state_of(RunRequest(prompt="p", agent="clerk"))
     state.waiting.ask(
         Waiting(
             call="1.1",
@@ -73,13 +74,13 @@ def test_the_temporal_ui_shows_what_can_be_typed() -> None:
             since_ms=0,
         )
     )
-    lines = state.details("run 1", "Pay.").splitlines()
-    assert lines[0] == "**clerk** is at step 1: starting"
+    lines = card(state, "run 1", "Pay.").splitlines()
+    assert lines[0] == "**clerk** is `waiting` at step 1: starting"
     assert lines[1:3] == ["", "- spent: $0.0000 in 0 requests, 0 tokens"]
     assert """(`memo="' [free](http://x)"`)""" in lines[3]
     assert "`python starter.py approve 'run 1' 1.1`" in lines[3]
     state.outcome, state.steps = "completed", 1
-    assert state.details("run 1", "Pay.").startswith("**clerk** ended as `completed`, after 1 step")
+    assert card(state, "run 1", "Pay.").startswith("**clerk** ended as `completed`, after 1 step")
 
 
 async def test_status_has_the_whole_input(bench: Bench) -> None:

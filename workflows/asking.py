@@ -1,14 +1,18 @@
 """Ask a person about a call, and wait for what they say."""
 
+import asyncio
 from collections.abc import Callable
 
 from temporalio import workflow
 
 from onward.messages import (
+    Approval,
     CallResult,
     ClaudeReply,
+    Denial,
     Doubt,
     PreparedCall,
+    Remembered,
     Resolution,
     Waiting,
     WaitKind,
@@ -20,6 +24,9 @@ from workflows.running import now_ms
 from workflows.state import RunState
 from workflows.waiting import Decision
 
+NOBODY = "nobody"
+"""Who decided where the time for it was over."""
+
 
 def ask_first(state: RunState, reply: ClaudeReply) -> None:
     """Show every call of the reply that needs an approval, so that a person can decide on all."""
@@ -28,7 +35,7 @@ def ask_first(state: RunState, reply: ClaudeReply) -> None:
         *(
             _waiting(call, "approval", call.ask, view=call.fingerprint[:12])
             for call in asking
-            if not _was_asked(state, call.call)
+            if not _was_asked(state, call.call) and _remembered(call) not in state.remembered
         )
     )
 
@@ -38,15 +45,51 @@ def _was_asked(state: RunState, call: str) -> bool:
     return call in state.results or call in state.doubts or state.waiting.known(call)
 
 
-async def decision(state: RunState, call: str) -> Decision:
-    """Wait until a person has decided about a call that is shown.
+def remember(state: RunState, call: PreparedCall) -> None:
+    """Let later calls of the run that would be asked about likewise need no approval."""
+    state.remembered = (*state.remembered, _remembered(call))
 
-    Raises `HistoryIsLong` where the run is to continue as new and then to wait on.
+
+def _remembered(call: PreparedCall) -> Remembered:
+    return Remembered(tool=call.tool, why=call.ask)
+
+
+async def decision(state: RunState, call: str) -> Decision:
+    """Wait until a person has decided about a call that is shown, or the time for it is over.
+
+    Raises `HistoryIsLong` where the run is to continue as new and then to wait on, and
+    `CancelledError` where it was to end after the step: a step that waits for people does not end.
     """
-    await workflow.wait_condition(lambda: state.waiting.decided(call) or may_continue(state))
-    if not state.waiting.decided(call):
-        raise HistoryIsLong
-    return state.waiting.take(call)
+    await _wait(state, call)
+    if state.waiting.decided(call):
+        return state.waiting.take(call)
+    if state.cancel:
+        raise asyncio.CancelledError
+    raise HistoryIsLong
+
+
+async def _wait(state: RunState, call: str) -> None:
+    def over() -> bool:
+        return state.waiting.decided(call) or bool(state.cancel) or may_continue(state)
+
+    shown = state.waiting.shown.get(call)
+    left_s = (shown.expires_ms - now_ms()) / 1000 if shown and shown.expires_ms else None
+    label = f"{call} waits for a person until then"
+    try:
+        if left_s is None or left_s > 0:
+            await workflow.wait_condition(over, timeout=left_s, timeout_summary=label)
+            return
+    except TimeoutError:
+        pass
+    if shown and call in state.waiting.shown:
+        state.waiting.decide(call, _by_nobody(shown))
+
+
+def _by_nobody(waiting: Waiting) -> Decision:
+    went_s = (waiting.expires_ms - waiting.since_ms) / 1000
+    if waiting.otherwise == "approve":
+        return Approval(call=waiting.call, by=NOBODY)
+    return Denial(call=waiting.call, by=NOBODY, why=f"Nobody answered within {went_s:g} s.")
 
 
 def doubt(
@@ -64,7 +107,7 @@ def doubt(
 
 
 async def settlement(state: RunState, call: str) -> Resolution:
-    """Wait until a person has settled a call in doubt. Raises `HistoryIsLong` as `decision`."""
+    """Wait until a person has settled a call in doubt. Raises as `decision`."""
     settled = await decision(state, call)
     del state.doubts[call]
     if not isinstance(settled, Resolution):
@@ -73,6 +116,8 @@ async def settlement(state: RunState, call: str) -> Resolution:
 
 
 def _waiting(call: PreparedCall, kind: WaitKind, why: str, *, view: str) -> Waiting:
+    since_ms = now_ms()
+    expires = kind == "approval" and call.expires_s > 0
     return Waiting(
         call=call.call,
         kind=kind,
@@ -80,5 +125,7 @@ def _waiting(call: PreparedCall, kind: WaitKind, why: str, *, view: str) -> Wait
         summary=call.summary,
         why=why,
         view=view,
-        since_ms=now_ms(),
+        since_ms=since_ms,
+        expires_ms=since_ms + int(call.expires_s * 1000) if expires else 0,
+        otherwise=call.otherwise,
     )

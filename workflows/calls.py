@@ -16,32 +16,40 @@ from onward.messages import (
     ResultOf,
     ResultWritten,
 )
-from onward.wording import outcome_unknown
-from workflows.asking import ask_first, decision, doubt, settlement
+from onward.wording import edited_note, outcome_unknown
+from workflows.asking import NOBODY, ask_first, decision, doubt, settlement
 from workflows.continuing import HistoryIsLong
 from workflows.scheduling import run_tool
 from workflows.state import RunState
 from workflows.stops import reason_of
 
 
-async def run_calls(state: RunState, reply: ClaudeReply, heed_cancel: Callable[[], None]) -> None:
-    """Run the calls of a reply: reads beside each other, effects one by one in Claude's order.
+async def run_calls(state: RunState, heed_cancel: Callable[[], None]) -> None:
+    """Run the calls of the reply: reads beside each other, effects one by one in Claude's order.
 
     `heed_cancel` raises once the run is cancelled: before each call, because a call that ends in
     its own way as the cancel arrives swallows it, and the next effect must not start. Raises
     `HistoryIsLong` where the run is to continue as new; then it is called again for the rest.
     """
+    reply = asked(state)
     ask_first(state, reply)
     open_calls = [i for i, call in enumerate(reply.calls) if call.call not in state.results]
     for beside, group in groupby(open_calls, lambda index: reply.calls[index].effect == "read"):
         batch = [*group]
         state.doing = ", ".join(f"{reply.calls[i].call} {reply.calls[i].tool}" for i in batch)
         if beside:
-            await _beside([_run_call(state, reply, i, heed_cancel) for i in batch])
+            await _beside([_run_call(state, i, heed_cancel) for i in batch])
             continue
         for index in batch:
-            await _run_call(state, reply, index, heed_cancel)
-    state.answered(reply)
+            await _run_call(state, index, heed_cancel)
+    state.answered(asked(state))
+
+
+def asked(state: RunState) -> ClaudeReply:
+    """Return the reply whose calls are under way, with its calls as people edited them."""
+    if state.reply is None:
+        raise ValueError("found no reply; expected one whose calls are to be run")
+    return state.reply
 
 
 async def _beside(calls: list[Coroutine[Any, Any, None]]) -> None:
@@ -53,22 +61,18 @@ async def _beside(calls: list[Coroutine[Any, Any, None]]) -> None:
         raise error
 
 
-async def _run_call(
-    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
-) -> None:
-    name = reply.calls[index].call
-    state.results[name] = await _answer(state, reply, index, heed_cancel)
+async def _run_call(state: RunState, index: int, heed_cancel: Callable[[], None]) -> None:
+    name = asked(state).calls[index].call
+    state.results[name] = await _answer(state, index, heed_cancel)
 
 
-async def _answer(
-    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
-) -> Addition:
+async def _answer(state: RunState, index: int, heed_cancel: Callable[[], None]) -> Addition:
     heed_cancel()
-    call = reply.calls[index]
-    if (refusal := await _refusal(state, reply, call)) is not None:
-        return _written(call, refusal)
+    if (refusal := await _refusal(state, index)) is not None:
+        return _written(state, asked(state).calls[index], refusal)
+    call = asked(state).calls[index]  # as a person approved it
     try:
-        result = await _result(state, reply, index, heed_cancel)
+        result = await _result(state, index, heed_cancel)
     except ActivityError as error:
         return _stopped(state, call, error)
     if result.status == "in_doubt":
@@ -78,27 +82,35 @@ async def _answer(
         tool_use_id=call.tool_use_id,
         is_error=result.is_error,
         fingerprint=call.fingerprint,
+        note=_note(state, call),
     )
 
 
-async def _refusal(state: RunState, reply: ClaudeReply, call: PreparedCall) -> str | None:
+async def _refusal(state: RunState, index: int) -> str | None:
     """Say why a call is not run; waits where a person must say it."""
+    reply = asked(state)
+    call = reply.calls[index]
     if call.refusal is not None:
         return call.refusal
     if call.effect != "read" and (doubtful := _doubted(state, reply)):
         why = f"not run, because the outcome of call {doubtful} before it is unknown"
         return f"{why}. Nothing was done. Ask again if it is still wanted."
-    if call.ask and call.call not in state.doubts:
+    if call.call not in state.doubts and state.waiting.known(call.call):
         said = await decision(state, call.call)
         if isinstance(said, Denial):
-            return f"A person denied this call. {said.why}".strip()
+            return _denied(said)
     return None
 
 
-async def _result(
-    state: RunState, reply: ClaudeReply, index: int, heed_cancel: Callable[[], None]
-) -> CallResult:
+def _denied(said: Denial) -> str:
+    if said.by == NOBODY:
+        return f"This call needed an approval. {said.why} Nothing was done."
+    return f"A person denied this call. {said.why}".strip()
+
+
+async def _result(state: RunState, index: int, heed_cancel: Callable[[], None]) -> CallResult:
     """Run a call to a result that needs no person any more; raises `ActivityError`."""
+    reply = asked(state)
     call = reply.calls[index]
     if index < len(reply.results) and (read := reply.results[index]):
         state.ran(read)  # in the step's own activity, which counts the request's time only
@@ -118,7 +130,8 @@ async def _result(
 def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> ResultWritten:
     if call.effect == "read":
         why = reason_of(error)
-        return _written(call, f"Not run to its end ({why}). It only reads: nothing was changed.")
+        only = f"Not run to its end ({why}). It only reads: nothing was changed."
+        return _written(state, call, only)
     # Another branch's record at this position says nothing about the effect (ledger.md, 1.1).
     return _in_doubt(state, call, reason_of(error))
 
@@ -126,11 +139,17 @@ def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> Resul
 def _in_doubt(state: RunState, call: PreparedCall, why: str) -> ResultWritten:
     # Written from history alone: a late truth in the ledger must not change a turn's bytes.
     state.doubt(call.call)
-    return _written(call, outcome_unknown(why))
+    return _written(state, call, outcome_unknown(why))
 
 
-def _written(call: PreparedCall, text: str) -> ResultWritten:
-    return ResultWritten(tool_use_id=call.tool_use_id, text=text)
+def _written(state: RunState, call: PreparedCall, text: str) -> ResultWritten:
+    told = "\n\n".join(filter(None, (_note(state, call), text)))
+    return ResultWritten(tool_use_id=call.tool_use_id, text=told)
+
+
+def _note(state: RunState, call: PreparedCall) -> str:
+    edit = state.edits.get(call.call)
+    return edited_note(edit) if edit else ""
 
 
 def _doubted(state: RunState, reply: ClaudeReply) -> str | None:

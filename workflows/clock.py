@@ -10,9 +10,9 @@ def begun(state: RunState, now_ms: int) -> None:
 
 
 def people_waited(state: RunState, now_ms: int) -> None:
-    """Count the time that people were waited for up to now; they still are if a call is shown."""
+    """Count the time that people were waited for up to now; they still are if it waits for them."""
     state.people_s = _people_s(state, now_ms)
-    state.people_since_ms = now_ms if state.waiting.shown else 0
+    state.people_since_ms = now_ms if state.waits_for_people else 0
 
 
 def went_s(state: RunState, now_ms: int) -> float:

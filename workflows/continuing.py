@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 from onward import messages as m
-from workflows import scheduling
+from workflows import carrying, scheduling
 from workflows.clock import asks_now, people_waited
 from workflows.running import now_ms, run_ref
 from workflows.state import RunState
@@ -41,11 +41,12 @@ def may_continue(state: RunState) -> bool:
 async def carried(state: RunState) -> m.Carried:
     """Make a segment of all that this workflow run's history tells; return what goes with it."""
     state.carrying = True
-    await workflow.wait_condition(workflow.all_handlers_finished)
+    # Nothing is under way but what people said, and what the app is told.
+    await workflow.wait_condition(lambda: workflow.all_handlers_finished() and not state.working)
     segment = await scheduling.carry(state)
     people_waited(state, now_ms())
     asks_now(state, now_ms())
-    return state.carry(segment.reference, reset_lineage=run_ref(state).has_lineage)
+    return carrying.carry(state, segment.reference, reset_lineage=run_ref(state).has_lineage)
 
 
 def continue_as_new(state: RunState, carry: m.Carried) -> None:

@@ -23,7 +23,11 @@ async def wait_at(state: RunState, met: Ending) -> None:
     )
     state.doing = "waiting at a limit"
     state.waiting.ask(waiting)
-    await workflow.wait_condition(lambda: LIMIT not in state.waiting.shown or may_continue(state))
+
+    def over() -> bool:
+        return LIMIT not in state.waiting.shown or bool(state.cancel) or may_continue(state)
+
+    await workflow.wait_condition(over)
 
 
 def not_changeable(state: RunState, change: LimitChange) -> str | None:

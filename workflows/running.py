@@ -8,6 +8,7 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
+from workflows.labels import bounded
 from workflows.state import RunState
 
 T = TypeVar("T", bound=m.Wire)
@@ -23,8 +24,6 @@ FIXED_TAKEOVER_S = 10.0
 _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=20)
 )
-_SUMMARY_BYTES = 180
-"""Of an activity's summary. Temporal takes 400 of its JSON, where a quote counts double."""
 
 
 def run_ref(state: RunState) -> m.RunRef:
@@ -59,6 +58,7 @@ async def run_activity(
     *,
     limit_s: float,
     heartbeat_s: float | None = None,
+    retry: RetryPolicy = _RETRY,
 ) -> T:
     """Run an activity to its result; `heartbeat_s` is the run's own where none is given.
 
@@ -70,10 +70,10 @@ async def run_activity(
             name,
             given,
             result_type=result,
-            summary=summary.encode(errors="replace")[:_SUMMARY_BYTES].decode(errors="ignore"),
+            summary=bounded(summary),
             start_to_close_timeout=timedelta(seconds=limit_s),
             heartbeat_timeout=timedelta(seconds=heartbeat_s or takeover_s(state)),
-            retry_policy=_RETRY,
+            retry_policy=retry,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
         )
     finally:

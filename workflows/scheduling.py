@@ -8,6 +8,7 @@ from temporalio.exceptions import ActivityError
 from onward import messages as m
 from onward import names
 from workflows.budget import rest
+from workflows.labels import after, call_told
 from workflows.refilling import refilling
 from workflows.running import (
     FIXED_TAKEOVER_S,
@@ -80,7 +81,8 @@ async def ask_claude(state: RunState, ids: Iterator[str], compact: m.Compacting)
 
 async def _ask_once(state: RunState, step: str, compact: m.Compacting) -> m.ClaudeReply:
     given = _claude_input(state, step, compact)
-    summary = f"step {step}: a summary" if compact == "now" else f"step {step}"
+    what = f"step {step}: a summary" if compact == "now" else f"step {step}"
+    summary = after(what, state.told)
     return await run_activity(
         state, names.CALL_CLAUDE, given, m.ClaudeReply, summary, limit_s=LONG_S
     )
@@ -95,7 +97,7 @@ def _claude_input(state: RunState, step: str, compact: m.Compacting) -> m.Claude
         agent=state.request.agent,
         step=step,
         head=head,
-        additions=() if compact == "now" else state.additions,
+        additions=() if compact == "now" else state.next_turn,
         witness=witness,
         takeover_s=opening.takeover_s,
         workspace=state.request.workspace,
@@ -117,7 +119,8 @@ async def run_tool(state: RunState, reply: m.ClaudeReply, index: int) -> m.CallR
     given = reply.tool_input(
         index, run_ref(state), request.agent, request.workspace, takeover_s(state)
     )
-    summary, limit_s = f"{call.call} {call.summary}", call.timeout_s + GRACE_S
+    given = given.model_copy(update={"edit": state.edits.get(call.call, "")})
+    summary, limit_s = call_told(call), call.timeout_s + GRACE_S
     return await refilling(
         state,
         lambda: run_activity(state, call.tool, given, m.CallResult, summary, limit_s=limit_s),
@@ -159,6 +162,27 @@ def _resolve_input(state: RunState, doubt: m.Doubt, said: m.Resolve) -> m.Resolv
     )
 
 
+async def edit(
+    state: RunState, call: m.PreparedCall, edit: str, witness: m.Witness, by: str
+) -> m.Edited:
+    """Judge the input that a person gives a call instead of Claude's.
+
+    Raises `ActivityError` when that cannot be done.
+    """
+    given = m.EditInput(
+        run=run_ref(state),
+        agent=state.request.agent,
+        call=call,
+        edit=edit,
+        witness=witness,
+        takeover_s=takeover_s(state),
+    )
+    summary = f"{call.call} {call.tool} as {by or 'somebody'} edited it"
+    return await refilling(
+        state, lambda: run_activity(state, names.EDIT, given, m.Edited, summary, limit_s=GRACE_S)
+    )
+
+
 async def end(state: RunState, result: m.RunResult) -> m.RunResult:
     """Tell the ledger that the run is over; the activity's result holds the run's."""
     given = m.EndInput(run=run_ref(state), result=result, asking=state.asking)
@@ -167,7 +191,7 @@ async def end(state: RunState, result: m.RunResult) -> m.RunResult:
         names.END,
         given,
         m.RunResult,
-        f"outcome: {result.outcome}",
+        after(f"outcome: {result.outcome}", state.told),
         limit_s=GRACE_S,
         heartbeat_s=FIXED_TAKEOVER_S,
     )

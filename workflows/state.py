@@ -1,49 +1,39 @@
 """What a run knows at any moment: pure data, no I/O, no Temporal."""
 
+import asyncio
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from onward import json_text
 from onward.messages import (
     Addition,
-    Approval,
     CallResult,
     CancelRequest,
-    Carried,
     ClaudeReply,
     ContextUse,
-    Denial,
     Doubt,
     GiveUp,
-    HalfStep,
     Head,
     Limits,
     Opening,
     Outcome,
+    Paused,
     PersonSaid,
+    PreparedCall,
     Prompt,
-    Resolution,
+    Remembered,
     ResultOf,
     ResultWritten,
     RunRequest,
     RunResult,
-    RunStatus,
     Spend,
-    Waiting,
     Witness,
 )
-from onward.transcript import last_text, tool_uses
-from onward.wording import how_full, how_to_answer
-from workflows.waiting import Decision, WaitingCalls
+from onward.transcript import last_text, results_only
+from workflows.heard import Heard
+from workflows.labels import step_told
+from workflows.waiting import WaitingCalls
 
-_INPUT_BYTES = 4096
-_FRESH = frozenset({"segments", "reset_lineage", "opening"})
-"""Fields of the same name in `Carried` that are not just handed on."""
-_CARRIED = _FRESH | {
-    "witness", "head", "additions", "steps", "text", "spend", "running_s", "failing", "in_doubt",
-    "context", "vain_summary", "raised", "began_ms", "people_s", "repeated", "pauses", "cuts",
-    "unfinished", "redos", "summaries", "max_tokens", "longest_gap_s",
-}  # fmt: skip
-"""Fields of the same name in `Carried`."""
+Going = Literal["running", "waiting", "paused", "cancelling"]
 
 
 @dataclass
@@ -66,6 +56,8 @@ class RunState:
     """The reply whose calls are not all answered."""
     results: dict[str, Addition] = field(default_factory=dict[str, Addition])
     """What Claude will be told of that reply's calls, by call, as they end."""
+    edits: dict[str, str] = field(default_factory=dict[str, str])
+    """Inputs that people gave that reply's calls instead of Claude's, JSON text, by call."""
     inputs: dict[str, str] = field(default_factory=dict[str, str])
     """Arguments of that reply's calls where `message` is empty, as people see them, by call."""
     spend: Spend = field(default_factory=Spend)
@@ -80,6 +72,18 @@ class RunState:
     doubts: dict[str, Doubt] = field(default_factory=dict[str, Doubt])
     """Calls whose outcome a person is asked for."""
     waiting: WaitingCalls = field(default_factory=WaitingCalls)
+    heard: Heard = field(default_factory=Heard)
+    remembered: tuple[Remembered, ...] = ()
+    """What a person approved for the rest of the run."""
+    notified: tuple[str, ...] = ()
+    """What waits, and the app was told so."""
+    telling: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    """Tasks that tell the app so: Python keeps none that nobody holds."""
+    paused: Paused | None = None
+    resting: bool = False
+    """It is paused, and its step is done."""
+    results_only: bool = False
+    """A tool of the API's own has no result yet: people's messages wait for the turn after."""
     raised: Limits | None = None
     """The limits, where a person changed them."""
     began_ms: int = 0
@@ -120,53 +124,12 @@ class RunState:
     carrying: bool = False
     """The run is about to continue as new: what a person settles now would be in no segment."""
     doing: str = "starting"
+    told: str = ""
+    """What the last step took, in words."""
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Search attributes as they were set last."""
     cancel: CancelRequest | None = None
     outcome: Outcome | None = None
-
-    @classmethod
-    def of(cls, request: RunRequest) -> "RunState":
-        """State of a run that has just been asked for, or goes on from another workflow run."""
-        state = cls(request, additions=(Prompt(),))
-        if request.carried:
-            state.resume(request.carried)
-        return state
-
-    def resume(self, carried: Carried) -> None:
-        """Take over what another workflow run knew."""
-        for name in _CARRIED:
-            setattr(self, name, getattr(carried, name))
-        self.doubts = dict(carried.doubts)
-        if carried.half:
-            self.reply, self.results = carried.half.reply, dict(carried.half.results)
-            self.inputs = carried.half.inputs
-        decided: dict[str, Decision] = {**carried.approved, **carried.denied, **carried.settled}
-        self.waiting.resume(carried.waiting, decided)
-
-    def carry(self, segment: str, *, reset_lineage: bool) -> Carried:
-        """Return what the next workflow run of the chain must know; `segment` holds the rest."""
-        if self.opening is None or self.witness is None or self.head is None:
-            raise ValueError("found no opening; expected a run that has begun")
-        waiting = self.waiting
-        return Carried(
-            **{name: getattr(self, name) for name in _CARRIED - _FRESH},
-            segments=(*self.segments, segment),
-            reset_lineage=reset_lineage,
-            opening=self.opening.model_copy(update={"frozen": ""}),
-            doubts=self.doubts,
-            waiting=tuple(waiting.shown.values()),
-            approved=waiting.of_kind(Approval),
-            denied=waiting.of_kind(Denial),
-            settled=waiting.of_kind(Resolution),
-            half=self._half(),
-        )
-
-    def _half(self) -> HalfStep | None:
-        if self.reply is None:
-            return None
-        bare = self.reply.model_copy(update={"message": "", "turn": "", "results": ()})
-        unanswered = [c.call for c in self.reply.calls if c.call not in self.results]
-        inputs = {call: self._input(call) for call in unanswered}
-        return HalfStep(reply=bare, results=self.results, inputs=inputs)
 
     def opened(self, opening: Opening) -> None:
         """Take what `begin` fixed for the whole run."""
@@ -176,7 +139,8 @@ class RunState:
         """Take Claude's reply to the user turn that is now frozen."""
         self.head, self.witness, self.message = reply.head, reply.witness, reply.message
         self.context = reply.context
-        self.reply, self.results, self.inputs = reply, {}, {}
+        self.reply, self.results, self.inputs, self.edits = reply, {}, {}, {}
+        self.results_only = results_only(reply.message)
         self.steps, self.redos, self.summaries = self.steps + 1, 0, 0
         self._spoken(reply)
         # A recorded reply may have answered an earlier turn: what that one lacked is said next.
@@ -200,6 +164,36 @@ class RunState:
         self.cuts, self.redos = self.cuts + 1, self.redos + 1
         self.max_tokens = max_tokens
 
+    def edit(self, call: PreparedCall, edit: str) -> None:
+        """Let a call of the reply run as a person edited it, if they did change it."""
+        if self.reply is None or not call.asked:
+            return
+        calls = tuple(call if each.call == call.call else each for each in self.reply.calls)
+        self.reply = self.reply.model_copy(update={"calls": calls})
+        self.edits[call.call] = edit
+
+    def hear(self, message: PersonSaid) -> None:
+        """Take a person's message, for Claude's next step."""
+        self.heard.message(message.id)
+        self.additions = (*self.additions, message)
+
+    @property
+    def unseen(self) -> tuple[PersonSaid, ...]:
+        """Messages that people sent and Claude has not seen."""
+        said = (item for item in self.additions if isinstance(item, PersonSaid))
+        return tuple(item for item in said if item.id in self.heard.messages)
+
+    @property
+    def next_turn(self) -> tuple[Addition, ...]:
+        """What the next user turn adds."""
+        if not self.results_only:
+            return self.additions
+        return tuple(item for item in self.additions if not isinstance(item, PersonSaid))
+
+    def go_on(self) -> None:
+        """Let the conversation go on after a reply that asks for nothing: people said more."""
+        self.reply = None
+
     def go_on_after(self, addition: Addition) -> None:
         """Tell Claude something after a reply that asks for nothing."""
         self.reply = None
@@ -214,7 +208,7 @@ class RunState:
         self.read_bytes += len(reply.message)
         self.running_s += reply.took_s
         self.people_s += reply.people_s
-        self.asking = ""
+        self.asking, self.told = "", step_told(reply.head.step, reply.spend)
         self.spend += reply.spend
 
     def gave_up(self, told: GiveUp | None) -> None:
@@ -234,7 +228,7 @@ class RunState:
         # A paused turn asks for no call, so none failed.
         failed = bool(results) and all(_failed(item) for item in results)
         self.additions = (*results, *self.additions)
-        self.reply, self.results = None, {}
+        self.reply, self.results, self.edits = None, {}, {}
         self._failed(reply if failed else None)
         self.waiting.clear()
 
@@ -266,6 +260,7 @@ class RunState:
             detail=detail,
             steps=self.steps,
             in_doubt=self.all_in_doubt,
+            unseen=self.unseen,
             spend=self.spend,
         )
 
@@ -279,84 +274,25 @@ class RunState:
         """Number of the step under way: from its request to Claude to its last result."""
         return self.steps if self.reply else self.steps + 1
 
-    def status(self) -> RunStatus:
-        """Answer the query `status`."""
-        going = "waiting" if self.waiting.shown else "running"
-        state = "ended" if self.outcome else "cancelling" if self.cancel else going
-        return RunStatus(
-            agent=self.request.agent,
-            state=state,
-            step=str(self.step),
-            steps=self.steps,
-            doing=self.doing,
-            outcome=self.outcome,
-            limits=self.limits if self.opening else None,
-            price_known=self.opening.price_known if self.opening else None,
-            spend=self.spend,
-            in_doubt=self.all_in_doubt,
-            waiting=tuple(self._with_input(each) for each in self.waiting.shown.values()),
-            workspace=self.request.workspace,
-            context=self.context,
-        )
+    @property
+    def status_word(self) -> str:
+        """How the run is, or how it ended, in one word."""
+        return self.outcome or self.going
 
-    def details(self, run: str, prompt: str) -> str:
-        """Describe the run in Markdown, for the Temporal UI."""
-        spend = self.spend
-        requests = _count(spend.requests, "request")
-        spent = f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
-        now = f"is at step {self.step}: {self.doing}"
-        ended = f"ended as `{self.outcome}`, after {_count(self.steps, 'step')}"
-        where = f"**{self.request.agent}** {ended if self.outcome else now}"
-        lines = [where, "", f"- spent: {spent}"]
-        if self.context:
-            lines.append(f"- context window: {how_full(self.context)}")
-        if self.segments:
-            # Temporal shows a run's summary only until it first continues as new.
-            lines.insert(0, f"{_quoted(prompt)}\n")
-        if self.in_doubt:
-            lines.append(f"- in doubt: {', '.join(self.in_doubt)}")
-        lines += [_waits(each, run) for each in self.waiting.shown.values()]
-        return "\n".join(lines)
+    @property
+    def going(self) -> Going:
+        """How a run is that has not ended."""
+        if self.cancel:
+            return "cancelling"
+        if self.paused:
+            return "paused"
+        return "waiting" if self.waiting.shown else "running"
 
-    def _with_input(self, waiting: Waiting) -> Waiting:
-        # At each look: kept in `Waiting`, which `approve` returns, history would hold it once more.
-        if waiting.kind == "limit":
-            return waiting
-        return waiting.model_copy(update={"input": self._input(waiting.call)})
-
-    def _input(self, call: str) -> str:
-        if call in self.inputs:
-            return self.inputs[call]
-        number = int(call.rpartition(".")[2])
-        given = tool_uses(self.message)[number - 1].get("input", {})
-        return _bounded(json_text.printable(json_text.dumps(given)))
+    @property
+    def waits_for_people(self) -> bool:
+        """Nothing goes on until a person says something."""
+        return bool(self.waiting.shown) or self.resting
 
 
 def _failed(item: Addition) -> bool:
     return isinstance(item, ResultOf | ResultWritten) and item.is_error
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _quoted(prompt: str) -> str:
-    return "\n".join(f"> {line}" for line in prompt.splitlines())
-
-
-def _bounded(text: str) -> str:
-    whole = text.encode()
-    kept = whole[:_INPUT_BYTES].decode(errors="ignore")
-    return text if kept == text else f"{kept}… (cut: it has {len(whole):,} bytes)"
-
-
-def _waits(call: Waiting, run: str) -> str:
-    if call.kind == "limit":
-        return f"- **waits for a person** at a limit: {call.why}. {how_to_answer(run, call)}"
-    asked = "needs an approval" if call.kind == "approval" else "is in doubt"
-    # Claude's words must not end the code span, and be read as ours.
-    summary = call.summary.replace("`", "'")
-    return (
-        f"- **waits for a person**: {call.call} `{call.tool}` (`{summary}`) {asked}: "
-        f"{call.why}. {how_to_answer(run, call)}"
-    )

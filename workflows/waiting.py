@@ -24,6 +24,8 @@ class WaitingCalls:
     changed: Callable[[], None] = lambda: None
     """Called after each change, so that whoever looks at the run sees it."""
     _decided: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    _said: dict[str, str] = field(default_factory=dict[str, str])
+    """What was said of calls of the step that wait no more, in words."""
     _being_settled: set[str] = field(default_factory=set[str])
 
     def ask(self, *waiting: Waiting) -> None:
@@ -37,7 +39,10 @@ class WaitingCalls:
         waiting = self.shown.get(said.call)
         if waiting is None:
             calls = ", ".join(f"{each.call} ({each.kind})" for each in self.shown.values())
-            return f"call {said.call!r} does not wait for a person; waiting: {calls or 'none'}"
+            known = f" ({self._said[said.call]})" if said.call in self._said else ""
+            return (
+                f"call {said.call!r} does not wait for a person{known}; waiting: {calls or 'none'}"
+            )
         if waiting.kind != kind:
             return f"call {said.call} {_WHAT_TO_SAY[waiting.kind]}"
         if said.view and said.view != waiting.view:
@@ -61,6 +66,7 @@ class WaitingCalls:
         """Take a decision; returns what it was about."""
         waiting = self.shown.pop(call)
         self._decided[call] = decision
+        self._said[call] = _in_words(waiting, decision)
         self.changed()
         return waiting
 
@@ -92,7 +98,15 @@ class WaitingCalls:
 
     def clear(self) -> None:
         """Forget all calls: none of them will run any more."""
+        self._said.clear()
         if self.shown or self._decided:
             self.shown.clear()
             self._decided.clear()
             self.changed()
+
+
+def _in_words(waiting: Waiting, decision: Decision) -> str:
+    if isinstance(decision, Resolution):
+        return f"its doubt was settled: {decision.verdict}"
+    what = "approved" if isinstance(decision, Approval) else "denied"
+    return f"{waiting.tool} was {what} by {decision.by or 'somebody'} already"

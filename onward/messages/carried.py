@@ -87,6 +87,8 @@ class Carried(Wire):
     vain_summary: int | None = None
     """Steps that were done when Claude was asked for a summary in vain."""
     paused: Paused | None = None
+    results_only: bool = False
+    """A tool of the API's own has no result yet: people's messages wait for the turn after."""
     messages: tuple[str, ...] = ()
     """Ids of the messages that people sent last: each is taken once, whenever it comes again."""
     answers: dict[str, str] = Field(default_factory=dict)
