@@ -152,6 +152,7 @@ class Bench:
             task_queue=self.queue,
             task_timeout=timedelta(seconds=3),
             result_type=RunResult,
+            memo={"agent": agent},
         )
         return Run(self, name, handle)
 

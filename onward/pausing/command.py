@@ -1,4 +1,4 @@
-"""`pause --agent` and `resume --agent`: stop new effects of all runs of an agent, and lift it."""
+"""`pause` and `resume`, of a run or an agent; of an agent: stop new effects of all its runs."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -9,18 +9,51 @@ from typing import Any, cast
 from pydantic_core import PydanticSerializationError
 from redis.asyncio import Redis
 
-from onward import run_input
+from onward import run_input, steering
+from onward.client.saying import claimed_name
 from onward.console import Output, count
-from onward.deciding import claimed_name
 from onward.errors import UsageError
 from onward.identity import run_key
 from onward.invoked import typed
-from onward.listing import list_open
+from onward.listing import Which, find
 from onward.messages import Paused
 from onward.pausing.switch import Switch, in_words
 from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
-from onward.runs import Run
+from onward.runs import Run, look
 from onward.session import Session, open_session
+
+_LOOKED_FOR = 5
+"""Runs of which one must have records in a Redis that is the right one."""
+
+
+async def pause(run_id: str | None, agent: str | None, reason: str, out: Output, *, by: str) -> int:
+    """Pause a run, or an agent: exactly one is named. Raises as both do."""
+    match run_id, agent:
+        case str(), None:
+            return await steering.pause(run_id, reason, out, by=by)
+        case None, str():
+            return await pause_agent(agent, reason, out, by=by)
+        case _:
+            raise _name_one("pause")
+
+
+async def resume(
+    run_id: str | None, agent: str | None, reason: str, out: Output, *, by: str
+) -> int:
+    """Lift the pause of a run, or of an agent: exactly one is named. Raises as both do."""
+    match run_id, agent:
+        case str(), None:
+            return await steering.resume(run_id, reason, out, by=by)
+        case None, str():
+            return await resume_agent(agent, out)
+        case _:
+            raise _name_one("resume")
+
+
+def _name_one(command: str) -> UsageError:
+    return UsageError(
+        f"name either a run or an agent: `{typed(command)} RUN`, or `{typed(command)} --agent NAME`"
+    )
 
 
 async def pause_agent(agent: str, reason: str, out: Output, *, by: str = "") -> int:
@@ -72,20 +105,23 @@ class _Ledger:
 
     async def open_runs(self) -> list[Run]:
         """List the agent's open runs; warn where this is not the Redis that they use."""
-        runs = await list_open(self.session.client, self.agent)
-        known = [run for run in runs if await self._holds(run)]
-        if runs and not known:
+        runs = await find(self.session.client, Which(agent=self.agent, going=True))
+        if runs and not await self._holds_one_of(runs[:_LOOKED_FOR]):
             self.session.out.warn(
-                f"the Redis at {shown(self.url)!r} holds records of none of the "
-                f"{count(len(runs), 'open run')} of agent {self.agent!r}: they may use another "
-                "one, and are not paused then. Set ONWARD_REDIS_URL as for their workers, and say "
-                "it again"
+                f"the Redis at {shown(self.url)!r} seems to hold no records of the "
+                f"{count(len(runs), 'open run')} of agent {self.agent!r}. If their workers use "
+                "another one, nothing is paused: set ONWARD_REDIS_URL as they have it, and say it "
+                "again"
             )
         return runs
 
-    async def _holds(self, run: Run) -> bool:
-        key = f"onward:{{{run_key(run.id, run.first_run_id)}}}"
-        return bool(await cast("Any", self.redis).hexists(key, "_ds"))
+    async def _holds_one_of(self, runs: Sequence[Run]) -> bool:
+        for run in runs:
+            whole = await look(self.session.client, run.id, run.run_id)  # a list knows less
+            key = f"onward:{{{run_key(run.id, whole.first_key.run_id)}}}"
+            if await cast("Any", self.redis).hexists(key, "_ds"):
+                return True
+        return False
 
 
 @asynccontextmanager

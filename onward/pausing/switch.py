@@ -4,13 +4,13 @@ It goes by the Temporal namespace that the runs are in, not by the deployment: w
 connected to that namespace, while a setting that their shell lacks would stop nothing, unnoticed.
 """
 
-from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import quote
 
 from redis.asyncio import Redis
 
 from onward.messages import Paused
+from onward.wording import paused_text
 
 
 class Switch:
@@ -45,11 +45,8 @@ class Switch:
 
 
 def in_words(agent: str, paused: Paused) -> str:
-    """Say that an agent is paused, by whom, since when and why."""
-    by = f" by {paused.by}" if paused.by else ""
-    since = datetime.fromtimestamp(paused.since_ms / 1000, UTC)
-    why = f": {paused.reason}" if paused.reason else ""
-    return f"agent {agent!r} is paused{by} since {since:%Y-%m-%d %H:%M:%S} UTC{why}"
+    """Say that an agent is paused, since when, by whom and why."""
+    return f"agent {agent!r} is {paused_text(paused)}"
 
 
 def _read(text: bytes | str | None) -> Paused | None:
