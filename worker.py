@@ -51,7 +51,7 @@ from onward.memory import RunSizes, run_sizes
 from onward.models.fit import retirement
 from onward.permissions import refuse_missing
 from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
-from onward.search_attributes import register
+from onward.search_attributes import register, troubles
 from onward.settings import Settings, load_settings
 from onward.tools.orphans import guard
 from workflows.agent import AgentWorkflow
@@ -176,13 +176,16 @@ async def _work(
         takeover_s=settings.takeover_s,
         history_events=settings.history_events,
         rate_caps=settings.rate_limits,
-        search_attributes=await register(connections.temporal),
+        search_attributes=True,
     )
+    attributes = await register(connections.temporal)
     janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
     async with build_worker(services, settings.task_queue), janitor.working():
         _say(_start_line(settings, app, connections))
         for warning in _warnings(connections.guarantee, app, has_key=claude.has_key(anthropic)):
             _say(f"warning: {warning}")
+        for trouble in troubles(connections.temporal, attributes):
+            _say(f"note: {trouble}")
         await stopping.wait()
         _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
     _say("stopped")

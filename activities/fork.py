@@ -25,6 +25,7 @@ from onward.forking.copying import answers, copied_records, doubts
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView
 from onward.forking.never_started import with_proof
+from onward.forking.unseen import unseen
 from onward.ledger import Ledger
 from onward.lifetime import records_ttl_ms
 from onward.messages import (
@@ -95,13 +96,14 @@ class _Copy:
         keys = business_keys(cut_off, seen, self.parent.workflow_id)
         copied = copied_records(cut_off, found, in_doubt, keys)
         opening, reference = await self._write(cut_off, copied)
-        reply = cut_off.last.reply
+        reply, sent = cut_off.last.reply, await self._unseen(cut_off)
         return Carried(
             segments=(reference,),
             opening=opening.model_copy(update={"frozen": ""}),
             witness=opening.witness,
             head=cut_off.copied[-1].reply.head,
-            additions=(*found.additions, *self._said(cut_off, seen)),
+            additions=(*found.additions, *self._said(cut_off, seen, sent)),
+            messages=tuple(each.id for each in sent),
             steps=cut_off.last.number,
             text=last_text(reply.message),
             in_doubt=tuple(in_doubt),
@@ -193,11 +195,18 @@ class _Copy:
             }
         )
 
-    def _said(self, cut_off: Cut, seen: LedgerView) -> list[Addition]:
-        """Tell Claude what was done since; then what the person says."""
+    async def _unseen(self, cut_off: Cut) -> tuple[PersonSaid, ...]:
+        parent = await look(self.services.temporal, self.parent.workflow_id, self.parent.run_id)
+        return await unseen(self.services.temporal, parent, cut_off)
+
+    def _said(
+        self, cut_off: Cut, seen: LedgerView, sent: tuple[PersonSaid, ...]
+    ) -> list[Addition]:
+        """Tell Claude what was done since, and what it was not told; then what the person says."""
         said = list[Addition]()
         if effects := aftermath(cut_off, seen):
             said.append(PersonSaid(id=FORK_NOTICE, text=told_to_claude(effects)))
+        said += sent
         return [*said, Prompt()] if self.given.has_prompt else said
 
 

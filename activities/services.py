@@ -17,6 +17,7 @@ from onward.messages import RunRef
 from onward.models.api import ModelsAPI
 from onward.rate_limits import RateLimits
 from onward.rates import Rates
+from onward.search_attributes import usable
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Services:
     history_events: int = 1000
     """Events of one workflow run's history after which a run continues as new."""
     search_attributes: bool = False
-    """The namespace knows Onward's search attributes."""
+    """Runs that begin here are told to set the search attributes that the namespace has then."""
     rate_caps: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
     """What a person allows where the API would allow more, by pool of models."""
     transcripts: Transcripts = field(default_factory=Transcripts)
@@ -48,6 +49,10 @@ class Services:
     def models(self) -> ModelsAPI:
         """What the API says of models."""
         return ModelsAPI(self.anthropic)
+
+    async def attributes(self) -> tuple[str, ...]:
+        """Search attributes that a run may set which begins now."""
+        return await usable(self.temporal) if self.search_attributes else ()
 
     def ledger(self, run: RunRef) -> Ledger:
         """Make the ledger of one run."""

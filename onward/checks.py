@@ -15,11 +15,17 @@ from onward.invoked import program
 from onward.memory import FULL, run_sizes
 from onward.pausing.switch import Switch, in_words
 from onward.permissions import missing_permissions, missing_to_watch
-from onward.search_attributes import registered
+from onward.search_attributes import look, troubles
 from onward.starting import pollers
 
 State = Literal["ok", "note", "wrong", "away"]
 """All well; works, but worth knowing; must be mended; the server does not answer."""
+
+
+_ALREADY_SET = (
+    "A run that began while the namespace had them stops at its next step until it has them again; "
+    "then it goes on by itself"
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,13 @@ async def temporal_checks(client: Client, task_queue: str) -> AsyncIterator[Chec
 async def _search_attributes(client: Client) -> Check:
     name = "search attributes"
     try:
-        known = await registered(client)
+        found = await look(client)
     except RPCError as error:  # not every account may look
-        return Check(name, "note", f"cannot be read: {error.message}")
-    if known:
-        return Check(name, "ok", "registered")
-    todo = "A worker whose account may do so registers them at its start"
-    return Check(name, "note", "not registered, so runs cannot be filtered by them", todo)
+        return Check(name, "note", f"cannot be read, so runs set none: {error.message}")
+    figures = {"missing": found.missing, "clashes": {n: found.types[n] for n in found.clashes}}
+    if wrong := "; ".join(troubles(client, found)):
+        return Check(name, "note", wrong, _ALREADY_SET, figures)
+    return Check(name, "ok", "registered", figures=figures)
 
 
 async def redis_checks(redis: Redis) -> AsyncIterator[Check]:

@@ -6,12 +6,12 @@ option answer at once, without loading the Temporal client.
 
 import asyncio
 import shlex
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onward import listing, run_input, runs, starting, watching
+from onward import run_input, runs, starting, watching
 from onward.console import (
     Output,
     count,
@@ -21,15 +21,10 @@ from onward.console import (
 from onward.documents import (
     age_s,
     result_document,
-    row,
-    run_document,
     start_document,
     status_document,
     status_facts,
-    unanswered_row,
-    waiting_document,
     waiting_line,
-    waiting_row,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
 from onward.history import Ended
@@ -41,7 +36,9 @@ from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting, Worksp
 from onward.runs import Report, Run
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
+from onward.tags import parse_tags
 from onward.watching import Beginning
+from onward.wording import paused_text
 
 EXIT_CODES: dict[Outcome, int] = {
     "completed": 0,
@@ -80,6 +77,7 @@ class StartOptions:
     workspace: Path | None = None
     allow_dirty: bool = False
     model: str | None = None
+    tags: Sequence[str] = ()
     limits: TypedLimits = NO_LIMITS_TYPED
 
 
@@ -135,20 +133,6 @@ async def status(run_id: str, out: Output) -> int:
     return 0
 
 
-async def cancel(run_id: str, reason: str, out: Output) -> int:
-    """Ask a run to stop cleanly."""
-    session = await open_session(out)
-    run = await find_run(session, run_id)
-    asked = await runs.cancel(session.client, run, reason)
-    if out.as_json:
-        out.json({"run": run.id, "run_id": run.run_id, "cancelling": asked})
-    elif asked:
-        out.say(f"asked {run.id!r} to stop; it ends after the call under way. `result` says how")
-    else:
-        out.say(f"{run.id!r} has ended already; there is nothing to cancel. `result` says how")
-    return 0
-
-
 async def result(run_id: str, out: Output, *, wait: bool) -> int:
     """Print a run's result and exit by its outcome."""
     session = await open_session(out)
@@ -158,50 +142,9 @@ async def result(run_id: str, out: Output, *, wait: bool) -> int:
     if wait:
         return await _wait(session, run)
     seen = await runs.report(session.client, run)
-    if seen.status.state == "waiting":
+    if _waits_for_people(seen):
         return _show_waiting(session, seen)
     raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
-
-
-async def list_runs(limit: int, out: Output) -> int:
-    """List the newest runs."""
-    _refuse_limit(limit)
-    session = await open_session(out)
-    found = await listing.list_runs(session.client, limit)
-    if out.as_json:
-        out.json({"runs": [run_document(run) for run in found]})
-    elif found:
-        columns = ("run", "state", "agent", "started", "took", "prompt")
-        out.table(columns, [row(run) for run in found])
-    else:
-        out.say("no runs yet; or Temporal has forgotten them after the namespace's retention")
-    return 0
-
-
-async def list_waiting(limit: int, out: Output) -> int:
-    """List the calls of all runs that wait for a person; exit 3 if one's worker is away."""
-    _refuse_limit(limit)
-    session = await open_session(out)
-    found = await listing.list_waiting(session.client, limit)
-    for seen in found:
-        if not seen.live:
-            out.warn(f"{seen.run.id}: {seen.trouble or 'no worker answers'}")
-    waiting = [(seen.run, call) for seen in found for call in seen.status.waiting]
-    unanswered = [seen.run for seen in found if not seen.live]
-    if out.as_json:
-        calls = [waiting_document(run, call) for run, call in waiting]
-        out.json({"waiting": calls, "unanswered": [run.id for run in unanswered]})
-    elif rows := [waiting_row(*each) for each in waiting] + [*map(unanswered_row, unanswered)]:
-        out.table(("run", "call", "asks for", "since", "tool", "what, and why"), rows)
-        _note_input("RUN", [call for _, call in waiting], out)
-    else:
-        out.say("no run waits for a person")
-    return NOT_CONNECTED if unanswered else 0
-
-
-def _refuse_limit(limit: int) -> None:
-    if limit < 1:
-        raise UsageError(f"--limit is {limit}; it must be at least 1")
 
 
 # ---- the pieces of start
@@ -215,7 +158,12 @@ def _asked(options: StartOptions) -> RunRequest:
     limits = parse_limits(options.limits)
     workspace = None if options.workspace is None else _workspace(options.workspace, dirty=True)
     return RunRequest(
-        prompt=prompt, agent=options.agent, model=options.model, workspace=workspace, limits=limits
+        prompt=prompt,
+        agent=options.agent,
+        model=options.model,
+        workspace=workspace,
+        limits=limits,
+        tags=parse_tags(options.tags),
     )
 
 
@@ -257,6 +205,8 @@ async def show_started(
                 "its model and limits stay as they are; "
                 f"`{typed('limit', started.run.id)}` changes its limits"
             )
+        if request.tags and request.tags != started.run.tags:
+            out.note("its tags stay as they are")
     elif again:
         out.say(
             f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
@@ -328,7 +278,7 @@ async def _wait(session: Session, run: Run) -> int:
                     progress.now("waiting for Temporal", look.troubles)
                     continue
                 run = look.report.run
-                if look.report.status.waiting:
+                if _waits_for_people(look.report):
                     return _show_waiting(session, look.report)
                 progress.now(progress_line(look.report.status, age_s(run)), look.troubles)
     except asyncio.CancelledError:  # Ctrl-C
@@ -339,6 +289,11 @@ async def _wait(session: Session, run: Run) -> int:
     return await _show_ended(session, run)
 
 
+def _waits_for_people(seen: Report) -> bool:
+    # A run that is asked to stop needs nobody any more.
+    return seen.status.state in {"waiting", "paused"}
+
+
 def _show_waiting(session: Session, seen: Report) -> int:
     """Say what the run waits for; whoever decides about it comes back with `result --wait`."""
     out = session.out
@@ -346,6 +301,9 @@ def _show_waiting(session: Session, seen: Report) -> int:
         out.json(status_document(seen, ()))
     for call in seen.status.waiting:
         out.warn(waiting_line(seen.run.id, call))
+    if seen.status.paused:
+        lifts = f"`{typed('resume', seen.run.id)}` lets it go on"
+        out.warn(f"it is {paused_text(seen.status.paused)}. {lifts}")
     if not seen.live:
         out.warn(f"waits for a person ({seen.run.waits_for}): {seen.trouble}")
     _note_input(shlex.quote(seen.run.id), seen.status.waiting, out)
@@ -367,11 +325,11 @@ async def _show_ended(session: Session, run: Run) -> int:
         out.json(result_document(run, done))
     elif found.text:
         out.result(found.text)
-    show_end(done, out)
+    show_end(run, done, out)
     return EXIT_CODES[found.outcome]
 
 
-def show_end(done: Ended, out: Output) -> None:
+def show_end(run: Run, done: Ended, out: Output) -> None:
     """Say how a run ended, and what it cost."""
     found = done.result
     cost = spend_line(found.spend, complete=done.spend_complete)
@@ -380,3 +338,7 @@ def show_end(done: Ended, out: Output) -> None:
         out.say(found.detail)
     if found.in_doubt:
         out.warn(f"in doubt, look whether they happened: {', '.join(found.in_doubt)}")
+    for line in unseen_lines(run.id, found.unseen):
+        out.warn(line)
+    for message in found.unseen:
+        out.warn(f"sent, but Claude never saw it: {message.text}")

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from onward.console import spend_line
+from onward.console import count, spend_line
 from onward.history import Ended
+from onward.invoked import program
 from onward.limits.use import limit_uses
 from onward.messages import Waiting
 from onward.runs import Report, Run
 from onward.starting import Started
+from onward.tags import as_texts
 from onward.watching import Beginning
-from onward.wording import how_full, how_to_answer
+from onward.wording import how_full, how_to_answer, paused_text
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -19,11 +21,17 @@ def run_document(run: Run) -> dict[str, Any]:
     return {
         "run": run.id,
         "run_id": run.run_id,
+        "status": run.state,
         "temporal_status": run.status,
         "outcome": run.outcome or None,
         "waits_for": run.waits_for or None,
         "reset": run.reset,
         "agent": run.agent,
+        "tags": {**run.tags},
+        "model": run.indexed.model or None,
+        "step": run.indexed.step,
+        "tokens": run.indexed.tokens,
+        "cost_usd": run.indexed.cost_usd,
         "prompt": run.prompt,
         "started": run.started.isoformat(),
         "closed": run.closed.isoformat() if run.closed else None,
@@ -79,33 +87,21 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("detail", seen.ended.result.detail if seen.ended else ""),
         ("step", now.step),
         ("doing", now.doing),
-        ("started", _when(run.started)),
-        ("time", _duration(age_s(run))),
+        ("started", when(run.started)),
+        ("time", duration(age_s(run))),
         ("spend", spend_line(now.spend, complete=complete)),
         ("limits", ", ".join(use.said for use in limit_uses(now))),
         ("context", how_full(now.context) if now.context else ""),
         ("in doubt", ", ".join(now.in_doubt)),
+        ("not seen by Claude", count(now.unseen, "message") if now.unseen else ""),
+        ("tags", ", ".join(as_texts(run.tags))),
+        ("paused", paused_text(now.paused).removeprefix("paused ") if now.paused else ""),
+        ("unseen", f"{count(now.unseen, 'message')} for Claude" if now.unseen else ""),
         *(fact for call in now.waiting for fact in _waiting_facts(run.id, call)),
         ("workspace", now.workspace.path if now.workspace else ""),
         ("prompt", run.prompt),
         ("see it at", ui_link or ""),
     ]
-
-
-def waiting_document(run: Run, call: Waiting) -> dict[str, Any]:
-    """Describe a call that waits as `list --waiting --json` does."""
-    return {"run": run.id, "run_id": run.run_id, **call.model_dump(mode="json")}
-
-
-def waiting_row(run: Run, call: Waiting) -> tuple[str, ...]:
-    """Describe a call that waits in a row of `list --waiting`."""
-    since = datetime.fromtimestamp(call.since_ms / 1000, UTC)
-    return (run.id, call.call, call.kind, _when(since), call.tool, _what_and_why(call))
-
-
-def unanswered_row(run: Run) -> tuple[str, ...]:
-    """Describe a run that nobody could ask what it waits for in a row of `list --waiting`."""
-    return (run.id, "", run.waits_for or "not known", "", "", "its worker does not answer")
 
 
 def waiting_line(run: str, call: Waiting) -> str:
@@ -114,28 +110,16 @@ def waiting_line(run: str, call: Waiting) -> str:
     what = f"{call.call} {call.tool} ({call.summary}){doubt}: {call.why}"
     if call.kind == "limit":
         what = f"it has met a limit ({call.tool}): {call.why}"
-    return f"{what}. {how_to_answer(run, call)}"
+    return f"{what}. {how_to_answer(run, call, program())}"
 
 
-def _what_and_why(call: Waiting) -> str:
+def what_and_why(call: Waiting) -> str:
+    """Say what would happen, and why a person is asked."""
     return call.why if call.kind == "limit" else f"{call.summary}: {call.why}"
 
 
 def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
     return ("waits for you", waiting_line(run, call)), (f"input of {call.call}", call.input)
-
-
-def row(run: Run) -> tuple[str, ...]:
-    """Describe a run in a row of `list`."""
-    times = (_when(run.started), _duration(age_s(run)))
-    return (run.id, run_state(run), run.agent, *times, " ".join(run.prompt.split()))
-
-
-def run_state(run: Run) -> str:
-    """Say in a word how a run stands, as far as its description tells."""
-    if run.reset:
-        return "reset"
-    return run.outcome or ("waiting" if run.waits_for else run.status.lower())
 
 
 def _state(seen: Report) -> str:
@@ -151,11 +135,13 @@ def age_s(run: Run) -> float:
     return max(0.0, ((run.closed or datetime.now(UTC)) - run.started).total_seconds())
 
 
-def _when(moment: datetime) -> str:
+def when(moment: datetime) -> str:
+    """Write a moment, to the minute, in local time."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Write how long something took."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -5,7 +5,7 @@ Nothing here prints. Temporal's own errors come out as Onward's: `NoSuchRun`, `C
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
@@ -29,13 +29,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from onward import history
 from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
+from onward.indexed import Indexed, indexed
+from onward.invoked import typed
 from onward.messages import CancelRequest, RunStatus, Spend
 from onward.names import WORKFLOW
 
 QUERY_TIMEOUT = timedelta(seconds=3)
-OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE = "OnwardOutcome", "OnwardWaiting"
-STARTED_MEMO = "started"
+STARTED_MEMO, TAGS_MEMO = "started", "tags"
 _PAUSED = "Paused"
+_CLOSED = {"Canceled": "cancelled", "Timed out": "timed_out"}
+"""Our words for those of Temporal's that are not ours in small letters."""
 
 Answer = TypeVar("Answer", RunStatus, Spend)
 
@@ -75,7 +78,7 @@ class Run:
     prompt: str = ""
     """Its first 200 characters."""
     outcome: str = ""
-    """Of an ended run, where the namespace has the search attribute `OnwardOutcome`."""
+    """Of an ended run, where Temporal's index knows it."""
     waits_for: str = ""
     """Of an open run, by `OnwardWaiting`: the `approval`, `doubt` or `limit` that a person is asked
     about."""
@@ -86,11 +89,27 @@ class Run:
     """Above 1: the workflow's code fails on its worker, again and again."""
     reset: bool = False
     """In a list: it was reset, and goes on as another run of the list."""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    indexed: Indexed = field(default_factory=Indexed)
 
     @property
     def open(self) -> bool:
         """It goes on, or would with a worker."""
         return self.status in {"Running", _PAUSED}
+
+    @property
+    def state(self) -> str:
+        """How it stands, in one word: `RunStatus.state`, an outcome, `terminated` or `reset`.
+
+        As far as its description tells. `completed` may be another outcome where Temporal's index
+        does not know: `listing.with_outcomes` asks history.
+        """
+        if self.reset:
+            return "reset"
+        if not self.open:
+            return self.outcome or _CLOSED.get(self.status, self.status.lower())
+        going = self.indexed.status or "running"
+        return "waiting" if going == "running" and self.waits_for else going
 
     @property
     def key(self) -> RunKey:
@@ -141,8 +160,8 @@ async def rpc_errors(run_id: str = "") -> AsyncGenerator[None, None]:
         match error.status:
             case RPCStatusCode.NOT_FOUND:
                 raise NoSuchRun(
-                    f"Temporal knows no run {run_id!r}. `list` shows those it knows; closed runs "
-                    "are forgotten after the namespace's retention"
+                    f"Temporal knows no run {run_id!r}. `{typed('list')}` shows those it knows; "
+                    "closed runs are forgotten after the namespace's retention"
                 ) from error
             case RPCStatusCode.INVALID_ARGUMENT | RPCStatusCode.FAILED_PRECONDITION:
                 raise UsageError(f"Temporal refuses this: {error.message}") from error
@@ -162,11 +181,15 @@ async def describe(client: Client, run_id: str) -> Run:
         ConnectError: Temporal does not answer.
 
     """
-    run = await look(client, run_id)
+    return onwards_own(await look(client, run_id))
+
+
+def onwards_own(run: Run) -> Run:
+    """Return what was found, if it is a run of Onward's. Raises NoSuchRun."""
     if run.type != WORKFLOW:
         raise NoSuchRun(
-            f"{run_id!r} is a workflow of type {run.type!r}, not a run of Onward's ({WORKFLOW!r}). "
-            "`list` shows Onward's runs"
+            f"{run.id!r} is a workflow of type {run.type!r}, not a run of Onward's ({WORKFLOW!r}). "
+            f"`{typed('list')}` shows Onward's runs"
         )
     return run
 
@@ -217,6 +240,8 @@ async def report(client: Client, run: Run) -> Report:
         limits=recorded.opening.limits if recorded.opening else None,
         spend=recorded.spend,
         context=recorded.context,
+        tags={**run.tags},
+        model=run.indexed.model,
         workspace=recorded.request.workspace if recorded.request else None,
     )
     return Report(run, status, live=False, trouble=recorded.task_failure or answer)
@@ -281,6 +306,9 @@ async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
         spend=done.result.spend,
         context=context,
         in_doubt=done.result.in_doubt,
+        unseen=len(done.result.unseen),
+        tags={**run.tags},
+        model=run.indexed.model,
         workspace=request.workspace if request else None,
     )
     return Report(run, status, live=True, ended=done)
@@ -288,10 +316,8 @@ async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
 
 async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:
     """Describe a workflow run from what the server says of it."""
-    memo = await _strings(client, info.memo.fields, "agent", "prompt", STARTED_MEMO)
-    indexed = info.search_attributes.indexed_fields
-    attributes = await _strings(client, indexed, OUTCOME_ATTRIBUTE, WAITING_ATTRIBUTE)
-    closed = _time(info.close_time)
+    memo = await _memo(client, info.memo.fields, "agent", "prompt", STARTED_MEMO, TAGS_MEMO)
+    told, closed = indexed(info.search_attributes), _time(info.close_time)
     return Run(
         id=info.execution.workflow_id,
         run_id=info.execution.run_id,
@@ -303,8 +329,10 @@ async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:
         task_queue=info.task_queue,
         agent=memo.get("agent", ""),
         prompt=memo.get("prompt", ""),
-        outcome=attributes.get(OUTCOME_ATTRIBUTE, ""),
-        waits_for="" if closed else attributes.get(WAITING_ATTRIBUTE, ""),
+        outcome=told.outcome if closed else "",
+        waits_for="" if closed else told.waits_for,
+        tags=memo.get(TAGS_MEMO, {}),
+        indexed=told,
     )
 
 
@@ -333,12 +361,12 @@ async def _pending(client: Client, info: PendingActivityInfo) -> Pending:
     )
 
 
-async def _strings(client: Client, payloads: Mapping[str, Payload], *names: str) -> dict[str, str]:
-    found = dict[str, str]()
+async def _memo(client: Client, payloads: Mapping[str, Payload], *names: str) -> dict[str, Any]:
+    found = dict[str, Any]()
     for name in names:
         if name in payloads:
             values = await client.data_converter.decode([payloads[name]])
-            found[name] = str(values[0])
+            found[name] = values[0]
     return found
 
 

@@ -4,36 +4,32 @@ An id stands for one job: asked again, it is never done twice, whatever became o
 `again=True` starts another run under the same id, and that run's idempotency keys are new.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
-from temporalio.common import (
-    SearchAttributeKey,
-    SearchAttributePair,
-    TypedSearchAttributes,
-    WorkflowIDConflictPolicy,
-    WorkflowIDReusePolicy,
-)
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from onward import history
 from onward.chain import first_request
 from onward.errors import NoSuchRun, UsageError
+from onward.indexed import at_start
 from onward.invoked import typed
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
-from onward.runs import STARTED_MEMO, Run, describe, look, rpc_errors
-from onward.search_attributes import registered
+from onward.runs import STARTED_MEMO, TAGS_MEMO, Run, describe, look, rpc_errors
+from onward.search_attributes import usable
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """A workflow task on a killed worker is taken over after this; Temporal's default is 10 s."""
-AGENT_ATTRIBUTE = SearchAttributeKey.for_keyword("OnwardAgent")
+_ATTRIBUTE = "search attribute"
+"""What Temporal names when it refuses a start for one that it does not know."""
 SUMMARY_CHARS, MEMO_PROMPT_CHARS = 180, 200
 DIFFERS_SHOWN_CHARS = 200
 
@@ -126,7 +122,8 @@ async def _start_new(
     client: Client, run_id: str, request: RunRequest, *, task_queue: str, again: bool
 ) -> None:
     reuse = WorkflowIDReusePolicy
-    async with rpc_errors(run_id):
+
+    async def ask(known: Collection[str]) -> None:
         # No retry policy: a failed run must not do its effects again (field problem C20).
         await client.start_workflow(
             WORKFLOW,
@@ -139,12 +136,25 @@ async def _start_new(
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo=_memo(request),
             static_summary=_summary(request),
-            search_attributes=await _search_attributes(client, request),
+            search_attributes=at_start(request.agent, request.tags, known),
             rpc_timeout=history.RPC_TIMEOUT,
         )
 
+    async with rpc_errors(run_id):
+        try:
+            await ask(await usable(client))
+        except RPCError as error:
+            if not _unknown_attribute(error):
+                raise
+            await ask(())
 
-def _memo(request: RunRequest) -> dict[str, str]:
+
+def _unknown_attribute(error: RPCError) -> bool:
+    # Removed just now; or added just now, and not every one of Temporal's servers knows it.
+    return error.status == RPCStatusCode.INVALID_ARGUMENT and _ATTRIBUTE in error.message
+
+
+def _memo(request: RunRequest) -> dict[str, Any]:
     return {
         "agent": request.agent,
         "prompt": _title(request)[:MEMO_PROMPT_CHARS],
@@ -152,6 +162,7 @@ def _memo(request: RunRequest) -> dict[str, str]:
         "deployment": request.deployment,
         # Temporal knows when the newest workflow run of a chain began; this is handed on.
         STARTED_MEMO: datetime.now(UTC).isoformat(),
+        TAGS_MEMO: request.tags,
     }
 
 
@@ -170,17 +181,6 @@ def _origin(request: RunRequest) -> str:
         return "a run of its own"
     at = "its end" if fork.step is None else f"step {fork.step}"
     return f"fork of {fork.workflow_id} at {at}"
-
-
-async def _search_attributes(client: Client, request: RunRequest) -> TypedSearchAttributes:
-    # A search attribute that the namespace lacks would make Temporal refuse the start.
-    try:
-        known = await registered(client)
-    except RPCError:  # not every account may look
-        known = False
-    return TypedSearchAttributes(
-        [SearchAttributePair(AGENT_ATTRIBUTE, request.agent)] if known else []
-    )
 
 
 # ---- the same id again

@@ -273,7 +273,7 @@ async def test_list_has_a_line_a_run_when_piped(cli: Cli) -> None:
     await cli("start", "completes\twith a tab", "--id", run_id, "--wait")
     row = await wait_until(lambda: row_of(cli, run_id), 20, what="the run being listed")
     assert row.split("\t")[2] == "coder"
-    assert len(row.split("\t")) == 6
+    assert len(row.split("\t")) == 8
     listed = (await cli("list", "--json", "--limit", "50")).json["runs"]
     assert run_id in [run["run"] for run in listed]
 

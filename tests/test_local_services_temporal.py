@@ -13,7 +13,8 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from onward.local_services import TemporalServer, temporal_server
-from onward.local_services.temporal import RETENTION, SEARCH_ATTRIBUTES
+from onward.local_services.temporal import RETENTION
+from onward.names import ATTRIBUTES
 
 
 @workflow.defn(name="local_services_nap")
@@ -82,7 +83,7 @@ async def test_temporal_namespace_is_ready(temporal: TemporalServer) -> None:
         DescribeNamespaceRequest(namespace=temporal.namespace), timeout=timedelta(seconds=5)
     )
     assert found.config.workflow_execution_retention_ttl.ToTimedelta() == RETENTION
-    assert set(SEARCH_ATTRIBUTES) <= set(found.config.custom_search_attribute_aliases.values())
+    assert set(ATTRIBUTES) <= set(found.config.custom_search_attribute_aliases.values())
 
 
 async def test_temporal_shows_its_ui_where_it_says(tmp_path: Path) -> None:

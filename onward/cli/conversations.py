@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, RunId, perform
+from onward.cli.parameters import AsJson, RunId, Tags, perform
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
@@ -87,6 +87,7 @@ def fork(
     new_id: Annotated[str | None, Parameter(name="--id")] = None,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"])] = False,
     wait: bool = False,
+    tag: Tags = (),
     limits: TypedLimits = NO_LIMITS_TYPED,
     as_json: AsJson = False,
 ) -> int:
@@ -116,6 +117,8 @@ def fork(
         Go on although the other run did something after the step.
     wait
         Stay until the new run has ended. Ctrl-C leaves it running.
+    tag
+        What to find the new run by, instead of the other run's tags.
     as_json
         Print one JSON document; what was done since is its `effects_after`, also without --yes.
 
@@ -128,6 +131,7 @@ def fork(
         new_id=new_id,
         yes=yes,
         wait=wait,
+        tags=tag,
         limits=limits,
     )
     return perform(lambda out: command.fork(run_id, options, out), as_json=as_json)

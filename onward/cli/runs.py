@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, RunId, perform
+from onward.cli.parameters import AsJson, By, RunId, Tags, perform
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
@@ -31,6 +31,7 @@ def start(
     workspace: Path | None = None,
     allow_dirty: bool = False,
     model: str | None = None,
+    tag: Tags = (),
     limits: TypedLimits = NO_LIMITS_TYPED,
     as_json: AsJson = False,
 ) -> int:
@@ -71,6 +72,8 @@ def start(
         Work in a git folder although it has changes that are not committed.
     model
         Model to use instead of the agent's own.
+    tag
+        What to find the run by, as in --tag order=1042; may be given more than once.
     as_json
         Print one JSON document.
 
@@ -87,6 +90,7 @@ def start(
         workspace=workspace,
         allow_dirty=allow_dirty,
         model=model,
+        tags=tag,
         limits=limits,
     )
     return perform(lambda out: commands.start(options, out), as_json=as_json)
@@ -110,8 +114,19 @@ def status(run_id: RunId, /, *, as_json: AsJson = False) -> int:
     return perform(lambda out: commands.status(run_id, out), as_json=as_json)
 
 
-def cancel(run_id: RunId, /, *, reason: str = "", as_json: AsJson = False) -> int:
+def cancel(
+    run_id: RunId,
+    /,
+    *,
+    after_step: bool = False,
+    reason: str = "",
+    by: By = "",
+    as_json: AsJson = False,
+) -> int:
     """Ask a run to stop; it ends cleanly, with what it has so far.
+
+    What Claude is writing is cut off, and paid for; a call that has an effect comes to a definite
+    end first. Calls that wait for a person never run.
 
     Example: python starter.py cancel refunds-2026-11 --reason "wrong list"
 
@@ -119,15 +134,22 @@ def cancel(run_id: RunId, /, *, reason: str = "", as_json: AsJson = False) -> in
     ----------
     run_id
         Id of the run.
+    after_step
+        Let the step under way end first, unless it waits for a person.
     reason
         Why; it is kept with the run.
+    by
+        Who you are (default: your user name and host).
     as_json
         Print one JSON document.
 
     """
-    from onward import commands  # noqa: PLC0415
+    from onward import steering  # noqa: PLC0415
 
-    return perform(lambda out: commands.cancel(run_id, reason, out), as_json=as_json)
+    return perform(
+        lambda out: steering.cancel(run_id, reason, out, after_step=after_step, by=by),
+        as_json=as_json,
+    )
 
 
 def result(run_id: RunId, /, *, wait: bool = False, as_json: AsJson = False) -> int:
@@ -152,25 +174,42 @@ def result(run_id: RunId, /, *, wait: bool = False, as_json: AsJson = False) -> 
 
 def list_(
     *,
+    agent: str | None = None,
+    status: str | None = None,
+    tag: Tags = (),
     waiting: bool = False,
+    sort: Literal["started", "cost", "tokens", "step"] | None = None,
     limit: Annotated[int, Parameter(allow_leading_hyphen=True)] = 20,
     as_json: AsJson = False,
 ) -> int:
-    """List the newest runs, or what waits for a person (exit 3 where a run's worker is away).
+    """List runs, or what waits for a person over all of them (exit 3 where a worker is away).
+
+    Example: python starter.py list --agent support --status failed
 
     Example: python starter.py list --waiting
 
     Parameters
     ----------
+    agent
+        Only runs of this agent.
+    status
+        Only runs that are so: running, waiting, paused, cancelling, an outcome such as completed or
+        limit_cost, terminated, timed_out, reset.
+    tag
+        Only runs with this tag, as in --tag order=1042; given more than once, with all of them.
     waiting
-        List the calls of running runs that wait for a person.
+        List what waits for a person: approvals, doubts, limits, and at the end paused runs; each
+        with the command that settles it.
+    sort
+        By what runs are sorted, those with the most first (default: started, the newest first).
     limit
         How many runs at most.
     as_json
         Print one JSON document.
 
     """
-    from onward import commands  # noqa: PLC0415
+    from onward.listing import command  # noqa: PLC0415
 
-    listing = commands.list_waiting if waiting else commands.list_runs
-    return perform(lambda out: listing(limit, out), as_json=as_json)
+    options = command.ListOptions(agent=agent, status=status, tags=tag, sort=sort, limit=limit)
+    listing = command.list_waiting if waiting else command.list_runs
+    return perform(lambda out: listing(options, out), as_json=as_json)

@@ -1,6 +1,6 @@
 """Fork a run, as a person types it: check, list what was done since, and start the new run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,14 +14,16 @@ from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView, fate
 from onward.forking.looking import look
 from onward.forking.never_started import with_proof
+from onward.forking.unseen import unseen
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
-from onward.messages import Fork, LimitOverrides, RunRequest
+from onward.messages import Fork, RunRequest
 from onward.redis_connection import ledger_url, redis_client, redis_errors
 from onward.retelling.steps import retell
 from onward.room import check_room
 from onward.runs import Run, rpc_errors
 from onward.session import Session, find_run, open_session
+from onward.tags import parse_tags
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,7 @@ class ForkOptions:
     new_id: str | None = None
     yes: bool = False
     wait: bool = False
+    tags: Sequence[str] = ()
     limits: TypedLimits = NO_LIMITS_TYPED
 
 
@@ -41,13 +44,12 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
 
     Raises NoSuchRun, UsageError, ConnectError, PayloadError, HistoryGap, RedisFull.
     """
-    message = _message(options.message)
-    limits = parse_limits(options.limits)
+    said = _said(options)
     new_id = options.new_id and run_input.checked_id(options.new_id)
     session = await open_session(out)
     run = await find_run(session, run_id)
     effects = await _check(session, run, options)
-    request = await _request(session, run, options.step, message, limits)
+    request = (await _request(session, run, options.step)).model_copy(update=said)
     started = await starting.start(
         session.client,
         new_id or run_input.new_id(request.agent),
@@ -57,6 +59,13 @@ async def fork(run_id: str, options: ForkOptions, out: Output) -> int:
     )
     known = _document(effects)
     return await show_started(session, started, request, wait=options.wait, known=known)
+
+
+def _said(options: ForkOptions) -> dict[str, Any]:
+    """Read what the new run is asked for otherwise than the other one; its tags only if given."""
+    tags = parse_tags(options.tags)
+    said = {"prompt": _message(options.message), "limits": parse_limits(options.limits)}
+    return {**said, "tags": tags} if tags else said
 
 
 def _message(typed: str | None) -> str:
@@ -76,7 +85,8 @@ async def _check(session: Session, run: Run, options: ForkOptions) -> list[Effec
     seen = await _look(session, run)
     _refuse_held(run, cut_off, seen)
     effects = aftermath(cut_off, seen)
-    if not (options.message or effects or cut_off.open_ended):
+    sent = await unseen(session.client, run, cut_off)
+    if not (options.message or effects or cut_off.open_ended or sent):
         raise UsageError(
             f"step {cut_off.last.id} of run {run.id!r} leaves nothing to answer, so there is "
             'nothing to say to Claude. Add --message "…"'
@@ -148,10 +158,8 @@ def _document(effects: Iterable[Effect]) -> dict[str, Any]:
     return {"effects_after": shown}
 
 
-async def _request(
-    session: Session, run: Run, step: int | None, message: str, limits: LimitOverrides
-) -> RunRequest:
-    """Ask for what the other run was asked for, but for its words."""
+async def _request(session: Session, run: Run, step: int | None) -> RunRequest:
+    """Ask for what the other run was asked for, but for its words and limits."""
     async with rpc_errors(run.id):
         was = await history.request_of(session.client, run.key)
     if was is None:
@@ -163,11 +171,11 @@ async def _request(
         step=step,
     )
     return RunRequest(
-        prompt=message,
+        prompt="",
         agent=was.agent,
         model=was.model,
         workspace=was.workspace,
-        limits=limits,
+        tags=was.tags,
         # The same, so that a business key of all runs is still recognised.
         deployment=was.deployment or session.target.namespace,
         fork=parent,

@@ -11,12 +11,11 @@ from pathlib import Path
 from onward.errors import UsageError
 from onward.local_services.data_dir import HeldFolder, held_folder
 from onward.local_services.server import LocalServer
+from onward.names import ATTRIBUTES
 
 NAMESPACE = "default"
 RETENTION = timedelta(hours=72)
 """How long a closed run can still be looked at, and its id is remembered."""
-
-SEARCH_ATTRIBUTES = ("OnwardAgent", "OnwardOutcome", "OnwardWaiting")
 
 # The dev server's defaults round every timer up to a second, hand out 20 tasks a second and fsync
 # some fifty times a step; a step then takes three times as long and a takeover a second longer.
@@ -56,7 +55,7 @@ class TemporalServer(LocalServer):
 
     def _command(self) -> list[str]:
         grpc, ui, http, metrics = (str(port) for port in self.ports)
-        attributes = [f"--search-attribute={name}=Keyword" for name in SEARCH_ATTRIBUTES]
+        attributes = [f"--search-attribute={name}={kind}" for name, kind in ATTRIBUTES.items()]
         return [
             *(str(self._binary), "server", "start-dev", "--log-level", "error"),
             *("--ip", "127.0.0.1", "--port", grpc, "--http-port", http, "--metrics-port", metrics),

@@ -7,7 +7,6 @@ from temporalio.client import Client
 
 from onward import history, json_text
 from onward.console import Output, count
-from onward.documents import run_state
 from onward.messages import Fork
 from onward.retelling import html, text
 from onward.retelling.pieces import pieces
@@ -46,7 +45,7 @@ async def _about(client: Client, run: Run, retelling: Retelling) -> str:
     frozen = json_text.load_object(retelling.opening.frozen)
     steps = count(retelling.count, "step")
     done = await ended(client, run)
-    state = done.result.outcome if done else run_state(run)
+    state = done.result.outcome if done else run.state
     about = f"agent {run.agent}, {frozen.get('model')}, {steps}, {state}"
     parent = await _parent(client, run)
     if parent is None:

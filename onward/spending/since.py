@@ -9,7 +9,7 @@ from typing import Any
 
 from onward import runs
 from onward.errors import NoSuchRun, PayloadError, UsageError
-from onward.listing import list_since
+from onward.listing import Which, find
 from onward.messages import Spend, Tally
 from onward.runs import Run, Spent
 from onward.session import Session
@@ -87,7 +87,7 @@ class Sum:
 
 async def summed(session: Session, since: datetime, *, offline: bool) -> Sum:
     """Sum up the runs that began since then, each whole. Raises ConnectError."""
-    found = await list_since(session.client, since)
+    found = await find(session.client, Which(since=since))
     reset = {(run.id, run.started) for run in found if run.reset}
     whole, slots = Sum(since), asyncio.Semaphore(_AT_ONCE)
 
