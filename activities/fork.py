@@ -199,9 +199,7 @@ class _Copy:
         parent = await look(self.services.temporal, self.parent.workflow_id, self.parent.run_id)
         return await unseen(self.services.temporal, parent, cut_off)
 
-    def _said(
-        self, cut_off: Cut, seen: LedgerView, sent: tuple[PersonSaid, ...]
-    ) -> list[Addition]:
+    def _said(self, cut_off: Cut, seen: LedgerView, sent: tuple[PersonSaid, ...]) -> list[Addition]:
         """Tell Claude what was done since, and what it was not told; then what the person says."""
         said = list[Addition]()
         if effects := aftermath(cut_off, seen):

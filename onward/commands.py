@@ -24,6 +24,7 @@ from onward.documents import (
     start_document,
     status_document,
     status_facts,
+    unseen_lines,
     waiting_line,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError

@@ -6,14 +6,16 @@ from typing import Any
 
 from onward.console import count, spend_line
 from onward.history import Ended
-from onward.invoked import program
+from onward.invoked import program, typed
 from onward.limits.use import limit_uses
-from onward.messages import Waiting
+from onward.messages import PersonSaid, Waiting
 from onward.runs import Report, Run
 from onward.starting import Started
 from onward.tags import as_texts
 from onward.watching import Beginning
 from onward.wording import how_full, how_to_answer, paused_text
+
+_SHOWN_CHARS = 80
 
 
 def run_document(run: Run) -> dict[str, Any]:
@@ -147,3 +149,17 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def unseen_lines(run: str, messages: Sequence[PersonSaid]) -> list[str]:
+    """Say which messages of people Claude never saw, and what goes on with them."""
+    if not messages:
+        return []
+    several = f"{len(messages):,} messages that people sent" if messages[1:] else "a message"
+    said = f"Claude never saw {several}; `{typed('fork', run)}` goes on with what was said:"
+    return [said, *(f"  {each.id}: {_first_line(each.text)}" for each in messages)]
+
+
+def _first_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}…"

@@ -31,5 +31,5 @@ async def watch(run_id: str, out: Output, *, all_steps: bool) -> int:
         out.note(f"the run goes on without you; `{typed('watch', run.id)}` comes back to it")
         raise
     if not out.as_json:
-        show_end(how, out)
+        show_end(run, how, out)
     return EXIT_CODES[how.result.outcome]
