@@ -3,12 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["Agent", "App", "Limits", "NotSent", "Rejected", "Rule", "ToolContext", "tool"]
+__all__ = [
+    "Agent",
+    "App",
+    "Limits",
+    "NotSent",
+    "Rejected",
+    "Rule",
+    "ToolContext",
+    "WaitingNotice",
+    "tool",
+]
 
 if TYPE_CHECKING:
     from onward.agents import Agent, App
     from onward.errors import NotSent, Rejected
     from onward.messages import Limits
+    from onward.notices import WaitingNotice
     from onward.rules import Rule
     from onward.tools.context import ToolContext
     from onward.tools.decorator import tool
@@ -21,6 +32,7 @@ else:
         "Rejected": "onward.errors",
         "Rule": "onward.rules",
         "ToolContext": "onward.tools.context",
+        "WaitingNotice": "onward.notices",
         "tool": "onward.tools.decorator",
     }
 
