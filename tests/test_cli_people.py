@@ -124,7 +124,7 @@ async def test_a_run_that_waits_without_its_worker_is_shown(
     ran = await cli("list", "--waiting", "--json")
     assert (ran.code, begun.name in ran.json["unanswered"]) == (3, True)
     listed = (await cli("list", "--limit", "100")).out.splitlines()
-    assert any(line.startswith(f"{begun.name}\twaiting\t") for line in listed)
+    assert any(line.startswith(f"{begun.name}\twaiting (approval)\t") for line in listed)
     assert "waiting (approval)" in (await cli("status", begun.name)).out
     asked = await cli("result", begun.name)
     assert (asked.code, "waits for a person (approval)" in asked.err) == (8, True)

@@ -1,6 +1,6 @@
 """Gather what history and ledger know of a run, compare them if asked, and print it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from temporalio.api.history.v1 import HistoryEvent
@@ -16,12 +16,14 @@ from onward.audit.timeline import Timeline
 from onward.audit.unknown import not_known
 from onward.chain import chain_before
 from onward.console import Output
-from onward.errors import ConnectError, PayloadError
+from onward.errors import ConnectError, PayloadError, UsageError
 from onward.history import RunKey, request_of
+from onward.listing import Which, find
 from onward.messages import RunRef
 from onward.own_history import Hearing, Told
-from onward.runs import Run, rpc_errors
+from onward.runs import Run, look, rpc_errors
 from onward.session import Session, find_run, open_session
+from onward.tags import parse_tags
 
 AGREE, DIFFER, NOT_COMPARED = 0, 1, 3
 
@@ -36,23 +38,45 @@ class _Heard:
     """Run id of the newest workflow run of the chain that Temporal no longer keeps; or empty."""
 
 
-async def audit(run_id: str, out: Output, *, verify: bool, reads: bool) -> int:
-    """Print every effect of a run; with `verify`, whether ledger and history agree.
+async def audit(
+    run_id: str | None, out: Output, *, tags: Sequence[str] = (), verify: bool, reads: bool
+) -> int:
+    """Print every effect of a run, or of all that have the `tags`.
 
-    Returns 0; with `verify` 1 where anything differs or is lost, 3 where Redis cannot be asked, or
-    a part of history not be read.
+    Returns 0. With `verify` it says whether ledger and history agree, and returns 1 where anything
+    differs or is lost, 3 where Redis cannot be asked, or a part of history not be read.
     Raises NoSuchRun, UsageError, ConnectError (of Temporal).
     """
+    if (run_id is None) == (not tags):
+        raise UsageError("give the id of a run or, for all runs that have it, --tag order=1042")
+    if run_id is None:
+        return await _audit_tagged(parse_tags(tags), out, verify=verify, reads=reads)
     session = await open_session(out)
-    run = await find_run(session, run_id)
+    seen = await _audited(session, await find_run(session, run_id), verify=verify, reads=reads)
+    report.show(seen, out)
+    return _code([seen]) if verify else AGREE
+
+
+async def _audit_tagged(tags: Mapping[str, str], out: Output, *, verify: bool, reads: bool) -> int:
+    session, seen = await open_session(out), list[Report]()
+    found = await find(session.client, Which(tags=tags))
+    for run in reversed([run for run in found if not run.reset]):
+        whole = await look(session.client, run.id, run.run_id)  # with what it does right now
+        seen.append(await _audited(session, whole, verify=verify, reads=reads))
+    report.show_all(seen, tags, out)
+    return _code(seen) if verify else AGREE
+
+
+def _code(seen: Sequence[Report]) -> int:
+    verified = {each.verified for each in seen}
+    return DIFFER if False in verified else NOT_COMPARED if None in verified else AGREE
+
+
+async def _audited(session: Session, run: Run, *, verify: bool, reads: bool) -> Report:
     heard = await _history(session, run)
     # After history: what goes on meanwhile is ahead in the ledger, never behind.
     held = await _held(session, run)
-    seen = _report(run, heard, held, verify=verify, reads=reads)
-    report.show(seen, out)
-    if not verify:
-        return AGREE
-    return {True: AGREE, False: DIFFER, None: NOT_COMPARED}[seen.verified]
+    return _report(run, heard, held, verify=verify, reads=reads)
 
 
 async def _history(session: Session, run: Run) -> _Heard:

@@ -1,7 +1,7 @@
 """Print an audit: for people a paragraph an effect, for programs one document."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from onward.console import Output, count
 from onward.invoked import typed
 from onward.messages import Fork
 from onward.runs import Run
+from onward.tags import as_texts
 from onward.wording import in_words
 
 _SHORT = 12
@@ -46,7 +47,7 @@ def show(report: Report, out: Output) -> None:
     for effect in report.effects:
         out.facts(_facts(effect))
         out.result("")
-    out.result(_total(report))
+    out.result(_total(report.effects, f"of run {report.run.id}"))
     if report.parent:
         out.result(_parent(report.parent, report.copied_steps))
     for sentence in report.unknown:
@@ -58,13 +59,27 @@ def show(report: Report, out: Output) -> None:
         out.result(f"verified: {ends} of the ledger agree with the event history")
 
 
+def show_all(reports: Sequence[Report], tags: Mapping[str, str], out: Output) -> None:
+    """Print those of all runs with these tags, and their sum."""
+    every = [effect for report in reports for effect in report.effects]
+    if out.as_json:
+        runs = [_document(report) for report in reports]
+        outcomes = Counter(effect.outcome for effect in every)
+        out.json({"tags": {**tags}, "runs": runs, "calls": len(every), "outcomes": outcomes})
+        return
+    for report in reports:
+        show(report, out)
+        out.result("")
+    out.result(_total(every, f"of {count(len(reports), 'run')} with {', '.join(as_texts(tags))}"))
+
+
 # ---- for people
 
 
-def _total(report: Report) -> str:
-    outcomes = Counter(effect.outcome for effect in report.effects)
+def _total(effects: Sequence[Effect], of: str) -> str:
+    outcomes = Counter(effect.outcome for effect in effects)
     each = ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
-    total = f"{count(len(report.effects), 'call')} of run {report.run.id}"
+    total = f"{count(len(effects), 'call')} {of}"
     return f"{total}: {each}" if each else total
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, RunId, perform
+from onward.cli.parameters import AsJson, Tags, perform
 
 
 def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
@@ -29,14 +29,17 @@ def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
 
 
 def audit(
-    run_id: RunId,
+    run_id: Annotated[str | None, Parameter(name="RUN")] = None,
     /,
     *,
+    tag: Tags = (),
     verify: bool = False,
     all_calls: Annotated[bool, Parameter(name="--all")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show every effect of a run: what was asked, under which key, who decided, what came of it.
+
+    Or of all runs that have a --tag, and their sum.
 
     Told from Temporal's history and the ledger together; no worker is needed. Who approved, denied
     or resolved a call is what their client claimed: nobody has checked it. Without Redis it tells
@@ -51,6 +54,8 @@ def audit(
     ----------
     run_id
         Id of the run.
+    tag
+        Audit all runs with this tag, as in --tag order=1042; given more than once, with all.
     verify
         Compare the ledger with the event history, record by record.
     all_calls
@@ -62,7 +67,8 @@ def audit(
     from onward import audit as auditing  # noqa: PLC0415
 
     return perform(
-        lambda out: auditing.audit(run_id, out, verify=verify, reads=all_calls), as_json=as_json
+        lambda out: auditing.audit(run_id, out, tags=tag, verify=verify, reads=all_calls),
+        as_json=as_json,
     )
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, perform
+from onward.cli.parameters import AsJson, Tags, perform
 
 
 def spend(
@@ -13,6 +13,7 @@ def spend(
     *,
     by: Literal["step", "model"] | None = None,
     since: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    tag: Tags = (),
     offline: bool = False,
     as_json: AsJson = False,
 ) -> int:
@@ -23,7 +24,8 @@ def spend(
 
     Example: python starter.py spend refunds-2026-11 --by step
 
-    With --since it sums up all runs that began since then, by agent and model.
+    With --since it sums up all runs that began since then, by agent and model; with --tag all that
+    have it.
 
     Example: python starter.py spend --since 7d
 
@@ -36,17 +38,21 @@ def spend(
     since
         Sum up the runs that began since then: 30m, 12h, 7d or 2w ago, or a date such as
         2026-11-01.
+    tag
+        Sum up the runs with this tag, as in --tag order=1042; given more than once, with all.
     offline
         Tell it from Temporal's history alone: neither a worker nor Redis is asked.
     as_json
         Print one JSON document with the keys of the workflow query `spend`. With --by step also
-        `by_step`; with --since also `since`, `runs`, `partial_runs` (they may have cost more) and
-        `agents`, by agent and model.
+        `by_step`; with --since or --tag also `since`, `tags`, `runs`, `partial_runs` (they may have
+        cost more) and `agents`, by agent and model.
 
     """
     from onward.spending import command  # noqa: PLC0415
 
     return perform(
-        lambda out: command.spend(run_id, out, by=by, since=since, offline=offline),
+        lambda out: command.spend(
+            run_id, command.Many(since=since, tags=tag), out, by=by, offline=offline
+        ),
         as_json=as_json,
     )

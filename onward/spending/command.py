@@ -1,6 +1,6 @@
 """Tell what a run cost, or many: gather it, and print it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -8,6 +8,7 @@ from onward import runs
 from onward.audit.positions import order
 from onward.console import Output, count
 from onward.errors import UsageError
+from onward.listing import Which
 from onward.messages import Spend, Tally
 from onward.runs import Run, Spent
 from onward.session import Session, find_run, open_session
@@ -15,6 +16,7 @@ from onward.spending.branches import Beyond, beyond, was_reset
 from onward.spending.since import moment, summed
 from onward.spending.steps import steps_of
 from onward.spending.tables import COLUMNS, cells, facts, with_other
+from onward.tags import as_texts, parse_tags
 
 By = Literal["step", "model"]
 _ALL_BRANCHES = "the run was reset: what all its branches cost is counted"
@@ -33,26 +35,41 @@ class _Told:
     """Why it may have cost more; empty: that is all."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Many:
+    """Of which runs the sum is asked for, as typed."""
+
+    since: str | None = None
+    tags: Sequence[str] = ()
+
+    @property
+    def typed(self) -> str:
+        """The option that asks for a sum; or empty."""
+        return "--since" if self.since is not None else "--tag" if self.tags else ""
+
+
 async def spend(
-    run_id: str | None, out: Output, *, by: By | None, since: str | None, offline: bool
+    run_id: str | None, many: Many, out: Output, *, by: By | None, offline: bool
 ) -> int:
-    """Say what a run cost, or all that began `since`.
+    """Say what a run cost, or what many did together.
 
     Raises UsageError, NoSuchRun, ConnectError (of Temporal), PayloadError.
     """
-    if since is not None:
-        _refuse_both(run_id, by)
-        return await _spend_since(since, out, offline=offline)
+    if many.typed:
+        _refuse_both(run_id, many.typed, by)
+        return await _spend_of_many(many, out, offline=offline)
     if run_id is None:
-        raise UsageError("give the id of a run, or --since 7d for all that began since then")
+        raise UsageError(
+            "give the id of a run; or --since 7d or --tag order=1042 for the sum of all such runs"
+        )
     return await _spend_of(run_id, out, by=by, offline=offline)
 
 
-def _refuse_both(run_id: str | None, by: By | None) -> None:
+def _refuse_both(run_id: str | None, option: str, by: By | None) -> None:
     if run_id is not None:
-        raise UsageError(f"found both a run, {run_id!r}, and --since; give one of the two")
+        raise UsageError(f"found both a run, {run_id!r}, and {option}; give one of the two")
     if by is not None:
-        raise UsageError("--since sums by agent and model; --by is for one run")
+        raise UsageError(f"{option} sums by agent and model; --by is for one run")
 
 
 # ---- one run
@@ -124,17 +141,23 @@ async def _rows(session: Session, run: Run, told: _Told, by: By | None) -> Mappi
 # ---- many runs
 
 
-async def _spend_since(text: str, out: Output, *, offline: bool) -> int:
-    begun = moment(text)
+async def _spend_of_many(many: Many, out: Output, *, offline: bool) -> int:
+    since = None if many.since is None else moment(many.since)
+    which = Which(tags=parse_tags(many.tags), since=since)
     session = await open_session(out)
-    found = await summed(session, begun, offline=offline)
+    found = await summed(session, which, offline=offline)
     if found.partial:
         out.warn(f"at least: {count(found.partial, 'run')} may have cost more than is counted here")
     if out.as_json:
         out.json(found.document())
     elif found.runs:
         out.table(("agent", "model", *COLUMNS), found.rows(), figures=len(COLUMNS))
-        out.note(f"{count(found.runs, 'run')} since {begun:%Y-%m-%d %H:%M}")
+        out.note(f"{count(found.runs, 'run')} {_said(which)}")
     else:
-        out.say(f"no run has begun since {begun:%Y-%m-%d %H:%M}, or Temporal has forgotten them")
+        out.say(f"there is no run {_said(which)}, or Temporal has forgotten it")
     return 0
+
+
+def _said(which: Which) -> str:
+    since = f"since {which.since:%Y-%m-%d %H:%M}" if which.since else ""
+    return " ".join(filter(None, (", ".join(as_texts(which.tags)), since)))

@@ -1,4 +1,4 @@
-"""What all runs cost that began since some moment, by agent and model."""
+"""What many runs cost, by agent and model: all that began since some moment, or have a tag."""
 
 import asyncio
 import re
@@ -45,7 +45,7 @@ def moment(text: str, now: datetime | None = None) -> datetime:
 class Sum:
     """What many runs cost."""
 
-    since: datetime
+    which: Which
     runs: int = 0
     partial: int = 0
     """Of those, the ones that may have cost more: they go on, were cut off or reset, or cannot be
@@ -72,10 +72,12 @@ class Sum:
         ]
 
     def document(self) -> dict[str, Any]:
-        """Describe it as `spend --since --json` does."""
+        """Describe it as `spend --json` does."""
+        since = self.which.since
         return {
             **self.spend.model_dump(mode="json"),
-            "since": self.since.isoformat(),
+            "since": since and since.isoformat(),
+            "tags": {**self.which.tags},
             "runs": self.runs,
             "partial_runs": self.partial,
             "agents": {
@@ -85,11 +87,11 @@ class Sum:
         }
 
 
-async def summed(session: Session, since: datetime, *, offline: bool) -> Sum:
-    """Sum up the runs that began since then, each whole. Raises ConnectError."""
-    found = await find(session.client, Which(since=since))
+async def summed(session: Session, which: Which, *, offline: bool) -> Sum:
+    """Sum up the runs that are meant, each whole. Raises ConnectError."""
+    found = await find(session.client, which)
     reset = {(run.id, run.started) for run in found if run.reset}
-    whole, slots = Sum(since), asyncio.Semaphore(_AT_ONCE)
+    whole, slots = Sum(which), asyncio.Semaphore(_AT_ONCE)
 
     async def add(run: Run) -> None:
         was_reset = (run.id, run.started) in reset
