@@ -6,7 +6,7 @@ from typing import Any
 from onward import run_input
 from onward.console import Output, count
 from onward.invoked import typed
-from onward.runs import Report
+from onward.runs import Report, Run
 from onward.session import open_run
 from onward.wording import paused_text
 
@@ -29,6 +29,23 @@ async def send(
     return 0
 
 
+async def cancel(
+    run_id: str, reason: str, out: Output, *, after_step: bool = False, by: str = ""
+) -> int:
+    """Ask a run to end cleanly, now or after its step."""
+    run = await open_run(run_id, out)
+    asked = await run.cancel(reason, after_step=after_step, by=by)
+    how = f"`{typed('result', run.id, '--wait')}` says how"
+    if out.as_json:
+        out.json({**_document(await run.describe()), "cancelling": asked})
+    elif asked:
+        when = "after its step" if after_step else "at once, but for a call that has an effect"
+        out.say(f"asked {run.id!r} to stop; it ends {when}. {how}")
+    else:
+        out.say(f"{run.id!r} has ended already; there is nothing to cancel. {how}")
+    return 0
+
+
 async def pause(run_id: str, reason: str, out: Output, *, by: str) -> int:
     """Let a run finish its step, and then wait."""
     run = await open_run(run_id, out)
@@ -36,7 +53,7 @@ async def pause(run_id: str, reason: str, out: Output, *, by: str) -> int:
     if (paused := seen.status.paused) is None:
         await run.pause(reason, by=by)
     if out.as_json:
-        out.json({**_document(seen), "pausing": paused is None})
+        out.json({**_document(seen.run), "pausing": paused is None})
     elif paused:
         out.say(
             f"{run.id!r} is {paused_text(paused)} already; `{typed('resume', run.id)}` lifts it"
@@ -59,7 +76,7 @@ async def resume(run_id: str, reason: str, out: Output, *, by: str) -> int:
     if resuming or seen.ended:
         await run.resume(reason, by=by)
     if out.as_json:
-        out.json({**_document(seen), "resuming": resuming})
+        out.json({**_document(seen.run), "resuming": resuming})
     elif resuming:
         out.say(f"{run.id!r} may go on")
     else:
@@ -68,8 +85,8 @@ async def resume(run_id: str, reason: str, out: Output, *, by: str) -> int:
     return 0
 
 
-def _document(seen: Report) -> dict[str, Any]:
-    return {"run": seen.run.id, "run_id": seen.run.run_id}
+def _document(run: Run) -> dict[str, Any]:
+    return {"run": run.id, "run_id": run.run_id}
 
 
 def _note_deaf(seen: Report, out: Output) -> None:

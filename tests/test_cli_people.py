@@ -90,7 +90,7 @@ async def test_what_cannot_be_said_is_refused_clearly(cli: Cli, run: Run) -> Non
     """Another call, a stale view, a wrong word: exit 2 and a sentence, and the call still waits."""
     other = await cli("approve", run.name, "7.1")
     assert (other.code, "waiting: 1.1 (approval)" in other.err) == (2, True)
-    assert f"`audit {run.name}` shows who decided" in other.err
+    assert f"`python starter.py audit {run.name}` shows who decided" in other.err
     stale = await cli("deny", run.name, "1.1", "--view", "elsewhere")
     assert (stale.code, "not what you saw" in stale.err) == (2, True)
     wrong = await cli("resolve", run.name, "1.1", "done")

@@ -12,6 +12,7 @@
 """
 
 from onward.client.connecting import Client, StartedRun, connect
+from onward.client.events import Event
 from onward.client.handle import Decision, RunHandle
 from onward.errors import ConnectError, NoSuchRun, OnwardError, RedisFull, UsageError
 from onward.messages import LimitOverrides, Limits, RunResult, RunStatus, Sent, Spend, Waiting
@@ -21,6 +22,7 @@ __all__ = [
     "Client",
     "ConnectError",
     "Decision",
+    "Event",
     "LimitOverrides",
     "Limits",
     "NoSuchRun",

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from onward import run_input, runs, watching
 from onward.client.editing import edited_input
+from onward.client.events import Event, events
 from onward.client.saying import claimed_name, refuse_unheard, say, signal, still_open
 from onward.connection import Connection
 from onward.errors import UsageError
@@ -98,6 +99,23 @@ class RunHandle:
             if look.report and look.report.ended:
                 return look.report.ended.result
         raise AssertionError("watching ends with the run's end")
+
+    def events(self, *, all_steps: bool = False, after: str = "") -> AsyncGenerator[Event, None]:
+        """Yield what happens in the run, until it has ended.
+
+        It begins with the current step. A Redis that is away costs only the view of replies that
+        are not whole, a Temporal that is away only time.
+
+        Args:
+            all_steps: begin with the first step.
+            after: the id of an event that was seen before: go on from there. A reply that is being
+                written is told from its beginning, after a `Restarted`.
+
+        Raises:
+            UsageError: `after` is the id of no event of this run that Temporal still knows.
+
+        """
+        return events(self._connection, self.id, all_steps=all_steps, after=after)
 
     # ---- stop and go
 
