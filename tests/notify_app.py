@@ -6,6 +6,8 @@ from pathlib import Path
 
 from onward import Agent, App, WaitingNotice, tool
 
+FOLDER = Path(os.environ.get("NOTICES", "."))
+
 
 @tool(ask="always")
 async def act() -> str:
@@ -15,9 +17,8 @@ async def act() -> str:
 
 async def tell(notice: WaitingNotice) -> None:
     """Tell, in a file of this process."""
-    folder = Path(os.environ["NOTICES"])
-    first = not any(folder.iterdir())
-    (folder / f"{os.getpid()}-{notice.run}-{notice.call}").touch()
+    first = not os.listdir(FOLDER)  # noqa: PTH208  (as short)
+    (FOLDER / f"{os.getpid()}-{notice.run}-{notice.call}").touch()
     await asyncio.sleep(3600 if first else 0)
 
 

@@ -113,6 +113,9 @@ async def test_a_notice_that_failed_is_given_again(bench: Bench) -> None:
     assert sorted(heard.calls) == ["1.1", "1.2", "1.2"]
 
 
+_NOTICE: Any = None
+
+
 async def _fails(notice: WaitingNotice) -> None:
     raise ValueError(notice)
 
@@ -204,7 +207,7 @@ async def _takes_none() -> None: ...
         (_sync, "`async def` function"),
         ("https://chat.example", "`async def` function"),
         (_takes_none, "cannot be called with one WaitingNotice"),
-        (functools.partial(_fails, notice=None), "cannot be called with one"),
+        (functools.partial(_fails, _NOTICE), "cannot be called with one"),
     ],
 )
 def test_what_is_no_hook_is_refused(hook: Any, said: str) -> None:
