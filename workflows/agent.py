@@ -200,7 +200,11 @@ class AgentWorkflow(Handlers):
 async def _handlers_ended() -> None:
     # Temporal's own cancel comes once: what is still to come is how the run ended.
     with suppress(asyncio.TimeoutError, asyncio.CancelledError):
-        await workflow.wait_condition(workflow.all_handlers_finished, timeout=_HANDLERS_END)
+        await workflow.wait_condition(
+            workflow.all_handlers_finished,
+            timeout=_HANDLERS_END,
+            timeout_summary="what people said is carried out first",
+        )
 
 
 def _refused(text: str) -> ApplicationError:

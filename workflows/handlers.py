@@ -136,7 +136,9 @@ class Handlers:
         resolution = await self._settling(said.call, resolved)
         if said.call in state.waiting.shown:  # else the run was cancelled meanwhile
             state.waiting.decide(said.call, resolution)
-        return self._answered(resolution)
+        # Its result may be long, and is in history: who asks again needs the verdict.
+        self._answered(resolution.model_copy(update={"result": None}))
+        return resolution
 
     @resolve.validator
     def _may_resolve(self, said: m.Resolve) -> None:
