@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from onward import run_input, runs, starting, watching
+from onward.client import Client
+from onward.client.connecting import run_request
 from onward.console import (
     Output,
     count,
@@ -33,7 +35,7 @@ from onward.invoked import program, typed
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
-from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting, Workspace
+from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting
 from onward.runs import Report, Run
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
@@ -108,16 +110,10 @@ async def start(options: StartOptions, out: Output) -> int:
     elif options.again:
         raise UsageError("--again starts the run of an --id once more; give that --id too")
     session = await open_session(out)
-    deployment = session.settings.deployment or session.target.namespace
-    started = await starting.start(
-        session.client,
-        run_id,
-        request.model_copy(update={"deployment": deployment}),
-        task_queue=session.settings.task_queue,
-        again=options.again,
-        before_new=lambda: _check_new(session, options),
+    run = await Client(session, warn=out.warn).start_request(
+        run_id, request, again=options.again, allow_dirty=options.allow_dirty
     )
-    return await show_started(session, started, request, wait=options.wait, again=options.again)
+    return await show_started(session, run.started, request, wait=options.wait, again=options.again)
 
 
 async def status(run_id: str, out: Output) -> int:
@@ -153,34 +149,16 @@ async def result(run_id: str, out: Output, *, wait: bool) -> int:
 
 def _asked(options: StartOptions) -> RunRequest:
     prompt = run_input.read_text(options.prompt, options.file)
-    run_input.checked_agent(options.agent)
     if options.model is not None and not options.model.strip():
         raise UsageError("--model is empty. Leave it out for the agent's own model")
-    limits = parse_limits(options.limits)
-    workspace = None if options.workspace is None else _workspace(options.workspace, dirty=True)
-    return RunRequest(
-        prompt=prompt,
+    return run_request(
+        prompt,
         agent=options.agent,
         model=options.model,
-        workspace=workspace,
-        limits=limits,
+        limits=parse_limits(options.limits),
         tags=parse_tags(options.tags),
+        workspace=options.workspace,
     )
-
-
-async def _check_new(session: Session, options: StartOptions) -> None:
-    # Only a new run needs a clean tree: the one to attach to has changed it already.
-    if options.workspace is not None:
-        _workspace(options.workspace, dirty=options.allow_dirty)
-    from onward.room import check_room  # noqa: PLC0415  (loads the Redis client)
-
-    await check_room(session.settings, session.target, session.out.warn)
-
-
-def _workspace(path: Path, *, dirty: bool) -> Workspace:
-    from onward.tools.workspace import prepare  # noqa: PLC0415  (loads a good deal)
-
-    return prepare(path, allow_dirty=dirty)
 
 
 async def show_started(

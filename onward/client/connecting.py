@@ -76,13 +76,13 @@ class Client:
             ConnectError: Temporal does not answer.
 
         """
-        request = RunRequest(
-            prompt=run_input.checked_text(prompt),
-            agent=run_input.checked_agent(agent),
+        request = run_request(
+            prompt,
+            agent=agent,
             model=model,
-            workspace=None if workspace is None else prepared(Path(workspace), allow_dirty=True),
             limits=limits or LimitOverrides(),
             tags=parse_tags(as_texts(tags or {})),
+            workspace=workspace,
         )
         name = run_input.new_id(agent) if run_id is None else run_input.checked_id(run_id)
         return await self.start_request(name, request, again=again, allow_dirty=allow_dirty)
@@ -97,7 +97,7 @@ class Client:
         async def before_new() -> None:
             # Only a new run needs a clean tree: the one to attach to has changed it already.
             if request.workspace is not None:
-                prepared(Path(request.workspace.path), allow_dirty=allow_dirty)
+                _prepared(request.workspace.path, allow_dirty=allow_dirty)
             from onward.room import check_room  # noqa: PLC0415  (loads the Redis client)
 
             await check_room(settings, target, self.warn)
@@ -154,11 +154,30 @@ async def connect(temporal: TemporalClient | None = None) -> Client:
     return Client(Connection(await connection.connect(settings, target), target, settings))
 
 
-def prepared(folder: Path, *, allow_dirty: bool) -> Workspace:
-    """Make a folder the workspace of a run. Raises UsageError where it can be none."""
+def run_request(
+    prompt: str,
+    *,
+    agent: str,
+    model: str | None,
+    limits: LimitOverrides,
+    tags: Mapping[str, str],
+    workspace: str | Path | None,
+) -> RunRequest:
+    """Check what a run is asked for; `tags` were checked. Raises UsageError."""
+    return RunRequest(
+        prompt=run_input.checked_text(prompt),
+        agent=run_input.checked_agent(agent),
+        model=model,
+        workspace=None if workspace is None else _prepared(workspace, allow_dirty=True),
+        limits=limits,
+        tags={**tags},
+    )
+
+
+def _prepared(folder: str | Path, *, allow_dirty: bool) -> Workspace:
     from onward.tools.workspace import prepare  # noqa: PLC0415  (loads a good deal)
 
-    return prepare(folder, allow_dirty=allow_dirty)
+    return prepare(Path(folder), allow_dirty=allow_dirty)
 
 
 def _over(temporal: TemporalClient, settings: Settings) -> Connection:
