@@ -59,3 +59,10 @@ async def say_in_time(run: Run, call: str, outcome: str) -> Any:
 
     await wait_until(taken, 30, what="the end of the quarantine")
     return answers[0]
+
+
+async def send(run: Run, text: str, *, id: str = "", update: str = "") -> dict[str, Any]:  # noqa: A002
+    """Tell Claude something; returns the update's answer as plain JSON."""
+    handle: Any = run.handle
+    said, named = {"text": text, "id": id, "by": "operator@desk"}, {"id": update} if update else {}
+    return await handle.execute_update("send", said, **named)

@@ -1,8 +1,15 @@
 """Messages of people to Claude: each is taken once, in order, while the run can still be told."""
 
-from onward.messages import Message, PersonSaid, Sent
+from collections.abc import Sequence
+
+from onward.messages import Message, PersonSaid, Prompt, Sent
+from onward.names import FORK_NOTICE, GO_ON_NOTICE
 from workflows.state import RunState
 
+_OURS = frozenset({Prompt().id, FORK_NOTICE})
+_MOST_ID_CHARS = 200
+_MOST_UNSEEN = 500
+"""Fewer than the ids that a run keeps: one that it forgot would no longer count as a person's."""
 _MOST_BYTES = 100_000
 """Of one message. A longer text is better put where a tool can read it."""
 _MOST_UNSEEN_BYTES = 500_000
@@ -11,23 +18,36 @@ _MOST_UNSEEN_BYTES = 500_000
 
 def not_sendable(state: RunState, said: Message, update: str) -> str | None:
     """Say why a message cannot be taken; None if it can, or was."""
-    if (said.id or update) in state.heard.messages:
+    name = said.id or update
+    if name in state.heard.messages:
         return None
     if state.outcome or state.cancel:
         how = f"has ended ({state.outcome})" if state.outcome else "is being cancelled"
         return f"the run {how}: Claude would not see it. A `fork` of the run goes on from there"
-    if not said.text.strip():
-        return "the message is empty; expected some text for Claude"
-    size = _bytes(said.text)
-    if size > _MOST_BYTES:
-        return f"the message has {size:,} bytes, expected {_MOST_BYTES:,} at most"
-    unseen = sum(_bytes(each.text) for each in state.unseen)
-    if unseen + size > _MOST_UNSEEN_BYTES:
+    return _unfit(name, said.text) or _too_much(state.unseen, said.text)
+
+
+def _unfit(name: str, text: str) -> str | None:
+    if name in _OURS or name.startswith(GO_ON_NOTICE) or len(name) > _MOST_ID_CHARS:
         return (
-            f"{len(state.unseen):,} messages of {unseen:,} bytes wait for Claude's next step, "
-            f"expected {_MOST_UNSEEN_BYTES:,} at most. Send it then"
+            f"found the message id {name[:_MOST_ID_CHARS]!r}; expected {_MOST_ID_CHARS} characters "
+            "at most, and none that Onward itself uses"
         )
+    if not text.strip():
+        return "the message is empty; expected some text for Claude"
+    if (size := _bytes(text)) > _MOST_BYTES:
+        return f"the message has {size:,} bytes, expected {_MOST_BYTES:,} at most"
     return None
+
+
+def _too_much(unseen: Sequence[PersonSaid], text: str) -> str | None:
+    size = sum(_bytes(each.text) for each in unseen)
+    if size + _bytes(text) <= _MOST_UNSEEN_BYTES and len(unseen) < _MOST_UNSEEN:
+        return None
+    return (
+        f"{len(unseen):,} messages of {size:,} bytes wait for Claude's next step, "
+        f"expected {_MOST_UNSEEN:,} of {_MOST_UNSEEN_BYTES:,} at most. Send it then"
+    )
 
 
 def take(state: RunState, said: Message, update: str) -> Sent:

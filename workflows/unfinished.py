@@ -1,6 +1,7 @@
 """Replies that were cut off at `max_tokens`: continued, or asked for once more with more room."""
 
 from onward.messages import ClaudeReply, Continue
+from onward.names import GO_ON_NOTICE
 from onward.transcript import blocks_of
 from workflows.state import RunState
 
@@ -37,7 +38,7 @@ def room_again(state: RunState, reply: ClaudeReply) -> int:
 
 def to_go_on(reply: ClaudeReply) -> Continue:
     """Make what Claude is told after a reply that was cut off."""
-    return Continue(id=f"continue:{reply.head.step}")
+    return Continue(id=f"{GO_ON_NOTICE}{reply.head.step}")
 
 
 def _cut(state: RunState, reply: ClaudeReply) -> bool:
