@@ -13,7 +13,12 @@ from pydantic import Field
 from onward import Agent, App, ToolContext, tool
 
 
-@tool(effect="keyed", moves_money=True)
+def in_words(call: dict[str, Any]) -> str:
+    """Say what a refund would do, to people who look at a run or approve it."""
+    return f"order {call['order_id']} · ${call['amount_cents'] / 100:,.2f}"
+
+
+@tool(effect="keyed", moves_money=True, summary=in_words)
 async def refund(order_id: str, amount_cents: Annotated[int, Field(gt=0)], ctx: ToolContext) -> Any:
     """Refund part or all of an order, in cents."""
     async with httpx2.AsyncClient(base_url=os.environ["PAYMENTS_URL"]) as http:

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 from agent_runs import Bench, app_of, says, uses
+from calls_prepared import prepared
 from claude_streams import call, stream
 
-from activities.prepare import prepare_calls
-from onward import Agent, tool
-from onward.messages import Head, Limits, Opening, PreparedCall, RunRef, Witness
-from onward.tools import Tool
+from onward import tool
 
 SAID = ({"type": "text", "text": "Hi."}, "")
 
@@ -49,24 +47,6 @@ def test_a_number_that_python_cannot_hold_is_told_to_claude(number: str) -> None
         """Act."""
 
     assert "cannot be used" in (prepared(act, f'{{"x":{number}}}').refusal or "")
-
-
-def prepared(asked: Tool[..., Any], arguments: str) -> PreparedCall:
-    """Prepare a call of the tool with these arguments, JSON text."""
-    agent = Agent("tester", model="m", tools=[asked])
-    witness = Witness(nonce="n", inc="i", run_id="r")
-    opening = Opening(
-        frozen=agent.definition(),
-        effects=agent.effects,
-        limits=Limits(),
-        witness=witness,
-        head=Head(step="0", digest="d"),
-        takeover_s=1,
-    )
-    run = RunRef(workflow_id="w", first_run_id="r", run_id="r", original_run_id="r")
-    use = f'{{"type":"tool_use","id":"t","name":"{asked.name}","input":{arguments}}}'
-    (made,) = prepare_calls(run, "1", f'{{"content":[{use}]}}', opening, agent)
-    return made
 
 
 async def test_deep_arguments_are_arguments(bench: Bench) -> None:

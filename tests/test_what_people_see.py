@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from agent_runs import Bench, app_of, says, uses
+from calls_prepared import prepared
 from people import say, waiting
-from test_odd_replies import prepared
 
 from onward import tool
 from onward.console import Output, cost_line, spend_line, visible
