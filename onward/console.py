@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -118,22 +119,41 @@ class Output:
     ) -> None:
         """Print a table on a terminal; else a line a row, with tabs, nothing cut off.
 
-        The last `figures` columns are numbers: they stay whole where others are cut.
+        The last `figures` columns are numbers: they stay whole where others are cut. On a terminal
+        too narrow for that, each row is told in a paragraph of its own.
         """
         if not self._out.is_terminal:
             for row in rows:
                 cells = ("".join(" " if c in "\t\n" else c for c in cell) for cell in row)
                 self._out.file.write("\t".join(cells) + "\n")
             return
+        widths = self._column_widths(columns, rows, figures)
+        if widths is None:
+            self._rows_apart(columns, rows)
+            return
         table = Table(box=None, pad_edge=False, header_style="bold")
-        self._add_columns(table, columns, rows, figures)
+        for place, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            if place >= len(columns) - figures:
+                table.add_column(column, width=width, justify="right")
+            elif place == 0 or figures:
+                table.add_column(column, width=width, overflow="fold")
+            else:
+                table.add_column(column, width=width, no_wrap=True, overflow="ellipsis")
         for row in rows:
             table.add_row(*(Text(self._clean(self._out, cell)) for cell in row))
         self._out.print(table)
 
-    def _add_columns(
-        self, table: Table, columns: Sequence[str], rows: Sequence[Sequence[str]], figures: int
-    ) -> None:
+    def _rows_apart(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        for first, *rest in rows:
+            self._line(self._out, first, "bold")
+            told = (f"{name} {cell}" for name, cell in zip(columns[1:], rest, strict=True) if cell)
+            text = Text(self._clean(self._out, " · ".join(told)))
+            self._out.print(Padding(text, (0, 0, 0, _GAP)))
+
+    def _column_widths(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], figures: int
+    ) -> list[int] | None:
+        """Share the line among the columns; None where it is too short for them."""
         cells = list(zip(columns, *rows, strict=True))
         names = len(columns) - figures
         # The first column is what one copies: it stays whole while there is half a line for it.
@@ -142,13 +162,7 @@ class Output:
         least += [_widest((*heading.split(), *column)) for heading, *column in cells[names:]]
         room = self._out.width - _GAP * (len(columns) - 1)
         widths = _fitted([_widest(column) for column in cells], least, room)
-        for place, (column, width) in enumerate(zip(columns, widths, strict=True)):
-            if place >= names:
-                table.add_column(column, width=width, justify="right")
-            elif place == 0 or figures:
-                table.add_column(column, width=width, overflow="fold")
-            else:
-                table.add_column(column, width=width, no_wrap=True, overflow="ellipsis")
+        return widths if sum(widths) <= room else None
 
     @contextmanager
     def progress(self) -> Generator[Progress, None, None]:
