@@ -185,7 +185,7 @@ async def _work(
         for warning in _warnings(connections.guarantee, app, has_key=claude.has_key(anthropic)):
             _say(f"warning: {warning}")
         for trouble in troubles(connections.temporal, attributes):
-            _say(f"note: {trouble}")
+            _say(f"warning: {trouble}")
         await stopping.wait()
         _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
     _say("stopped")

@@ -23,8 +23,8 @@ State = Literal["ok", "note", "wrong", "away"]
 
 
 _ALREADY_SET = (
-    "A run that began while the namespace had them stops at its next step until it has them again; "
-    "then it goes on by itself"
+    "Runs that began when that was not so stop at their next step until it is mended, and then go "
+    "on by themselves"
 )
 
 
@@ -46,7 +46,8 @@ class Check:
 
 async def temporal_checks(client: Client, task_queue: str) -> AsyncIterator[Check]:
     """Look at the namespace and who polls the task queue. Raises ConnectError."""
-    yield await _search_attributes(client)
+    async for check in _search_attributes(client):
+        yield check
     workers = sorted(set(await pollers(client, task_queue)))
     if workers:
         found = f"{count(len(workers), 'worker')} polled {task_queue!r} in the last minutes"
@@ -56,16 +57,20 @@ async def temporal_checks(client: Client, task_queue: str) -> AsyncIterator[Chec
         yield Check("workers", "wrong", found, todo, {"workers": []})
 
 
-async def _search_attributes(client: Client) -> Check:
+async def _search_attributes(client: Client) -> AsyncIterator[Check]:
     name = "search attributes"
     try:
-        found = await look(client)
+        seen = await look(client)
     except RPCError as error:  # not every account may look
-        return Check(name, "note", f"cannot be read, so runs set none: {error.message}")
-    figures = {"missing": found.missing, "clashes": {n: found.types[n] for n in found.clashes}}
-    if wrong := "; ".join(troubles(client, found)):
-        return Check(name, "note", wrong, _ALREADY_SET, figures)
-    return Check(name, "ok", "registered", figures=figures)
+        yield Check(name, "note", f"cannot be read, so runs set none: {error.message}")
+        return
+    figures = {"missing": seen.missing, "clashes": {n: seen.types[n] for n in seen.clashes}}
+    wrong = [*troubles(client, seen)]
+    if not wrong:
+        yield Check(name, "ok", "registered", figures=figures)
+    for number, trouble in enumerate(wrong, 1):
+        each = f"{name} {number}" if len(wrong) > 1 else name
+        yield Check(each, "note", f"{trouble.found}. {_ALREADY_SET}", trouble.todo, figures)
 
 
 async def redis_checks(redis: Redis) -> AsyncIterator[Check]:

@@ -59,6 +59,18 @@ class Attributes:
         return tuple(name for name in self.types if name not in self.usable)
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """What is not as it should be, and what to do about it."""
+
+    found: str
+    todo: str
+    """Ends with a command to copy."""
+
+    def __str__(self) -> str:
+        return f"{self.found}. {self.todo}"
+
+
 async def look(client: Client) -> Attributes:
     """Look which ones the namespace has. Raises `RPCError`: not every account may."""
     found = await client.operator_service.list_search_attributes(
@@ -83,47 +95,58 @@ async def register(client: Client) -> Attributes:
         refusal = await _add(client, found.missing)
         if refusal is None:
             return found
-        await _wait_until_known(client, (await look(client)).usable)
-        return replace(await look(client), refusal=refusal)
+        found = replace(await look(client), refusal=refusal)
+        await _wait_until_known(client, found.usable)
     except RPCError as error:
         return Attributes(refusal=error.message)
+    return found
 
 
-def troubles(client: Client, found: Attributes) -> Iterator[str]:
-    """Say what lacks, why, and what to do: a sentence each, with commands to copy."""
+def troubles(client: Client, found: Attributes) -> Iterator[Trouble]:
+    """Say what lacks, why, and what to do."""
     if found.missing:
         because = f" ({found.refusal})" if found.refusal else ""
-        yield (
-            f"the namespace lacks the search attributes {', '.join(found.missing)}{because}, so "
-            "runs that begin now are not found by them. Whoever may register them types:\n"
-            f"  {create_command(client, found.missing)}"
+        yield Trouble(
+            f"the namespace lacks search attributes: {', '.join(found.missing)}{because}. "
+            "Runs that begin now do without",
+            f"Whoever may register them types:\n  {create_command(client, found.missing)}",
         )
     for name in found.clashes:
-        yield (
+        yield Trouble(
             f"the search attribute {name} is of type {found.types[name]}, expected was "
-            f"{ATTRIBUTES[name]}: runs that begin now do not set it. If nothing else uses it, "
-            f"remove it, and start a worker, which registers it anew:\n  {_remove(client, name)}"
+            f"{ATTRIBUTES[name]}. Runs that begin now do without",
+            "If nothing else uses it, free the name, then start a worker, which registers "
+            f"it where it may:\n  {_free_command(client, name)}",
         )
 
 
 def create_command(client: Client, missing: Iterable[str]) -> str:
     """Write the shell command with which somebody who may do so registers them."""
-    address, namespace = client.service_client.config.target_host, client.namespace
-    if address.partition(":")[0].endswith(_CLOUD):
+    if _is_cloud(client):
         each = " ".join(f"--search-attribute {name}={ATTRIBUTES[name]}" for name in missing)
-        where = shlex.quote(namespace)
-        return f"tcld namespace search-attributes add --namespace {where} {each}"
+        return f"tcld namespace search-attributes add {_where(client)} {each}"
     each = " ".join(f"--name {name} --type {ATTRIBUTES[name]}" for name in missing)
     return f"temporal operator search-attribute create {_where(client)} {each}"
 
 
-def _remove(client: Client, name: str) -> str:
+def _free_command(client: Client, name: str) -> str:
+    if _is_cloud(client):  # there nothing can be removed
+        renamed = f"--existing-name {name} --new-name Former{name}"
+        return f"tcld namespace search-attributes rename {_where(client)} {renamed}"
     return f"temporal operator search-attribute remove {_where(client)} --name {name}"
 
 
+def _is_cloud(client: Client) -> bool:
+    return _address(client).partition(":")[0].endswith(_CLOUD)
+
+
 def _where(client: Client) -> str:
-    address = client.service_client.config.target_host
-    return f"--address {shlex.quote(address)} --namespace {shlex.quote(client.namespace)}"
+    address = "" if _is_cloud(client) else f"--address {shlex.quote(_address(client))} "
+    return f"{address}--namespace {shlex.quote(client.namespace)}"
+
+
+def _address(client: Client) -> str:
+    return client.service_client.config.target_host
 
 
 async def _add(client: Client, missing: Iterable[str]) -> str | None:

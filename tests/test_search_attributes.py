@@ -73,7 +73,7 @@ async def test_what_can_be_registered_is(awkward: Client) -> None:
     assert set(found.usable) == set(ATTRIBUTES) - UNUSABLE
     assert (found.missing, found.clashes) == ((COST,), (STATUS,))
     assert found == await register(awkward), "once more changes nothing"
-    missing, clash = troubles(awkward, found)
+    missing, clash = map(str, troubles(awkward, found))
     assert "cannot have more than 3 search attribute of type Double" in missing
     assert missing.endswith(f"--namespace default --name {COST} --type Double")
     assert f"{STATUS} is of type Int, expected was Keyword" in clash
@@ -100,7 +100,7 @@ async def test_runs_work_with_what_there_is(awkward_bench: Bench, cli: Cli) -> N
     assert (attributes[AGENT], attributes[TAGS]) == (["tester"], ["order=1"])
     assert (attributes[MODEL_ATTRIBUTE], UNUSABLE & set(attributes)) == ([MODEL], set())
     assert "expected was Keyword" in doctor.out
-    assert f"lacks the search attributes {COST}" in doctor.out
+    assert f"lacks search attributes: {COST}" in doctor.out
     await wait_until(lambda: _is_listed(cli), 20, what="the run in the list")
 
 
@@ -174,7 +174,7 @@ async def test_an_account_that_may_not_look_does_without(
         monkeypatch.setattr(service, call, refused)
     found = await register(awkward_bench.temporal)
     assert (found, found.usable) == (Attributes(refusal="not yours"), ())
-    (said,) = troubles(awkward_bench.temporal, found)
+    (said,) = map(str, troubles(awkward_bench.temporal, found))
     assert "(not yours)" in said
     assert all(f"--name {name} --type {kind}" in said for name, kind in ATTRIBUTES.items())
     bench = awkward_bench
@@ -201,7 +201,7 @@ async def test_a_removed_attribute_holds_a_run_up_until_it_is_back(
         assert (await cli("approve", run.name, "1.1")).code == 0
         said = await wait_until(lambda: _held_up(cli, run.name), 20, what="its trouble")
         assert said is not None
-        assert "lacks the search attributes OnwardStep" in (await cli("doctor")).out
+        assert "lacks search attributes: OnwardStep" in (await cli("doctor")).out
         await register(bench.temporal)
         result = await run.ended()
     assert (result.outcome, len(run.requests)) == ("completed", 2)
