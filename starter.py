@@ -91,12 +91,11 @@ COMMANDS: dict[str, tuple[Callable[..., object], ...]] = {
 }
 """By group, in the order in which `--help` shows them."""
 
-for name, commands in COMMANDS.items():
-    group = Group.create_ordered(name)
+for rank, (name, commands) in enumerate(COMMANDS.items()):
+    group = Group(name, sort_key=rank)
     for place, command in enumerate(commands):
         app.command(command, group=group, sort_key=place)
-OPTIONS = Group.create_ordered("Options")
-app["--help"].group = app["--version"].group = (OPTIONS,)
+app["--help"].group = app["--version"].group = (Group("Options", sort_key=len(COMMANDS)),)
 
 
 def run(tokens: Sequence[str]) -> int:

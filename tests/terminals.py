@@ -8,7 +8,7 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -66,14 +66,16 @@ class Terminal:
 
 
 @asynccontextmanager
-async def terminal(*tokens: str, columns: int = 80, **environment: str) -> AsyncGenerator[Terminal]:
+async def terminal(
+    *tokens: str, columns: int = 80, environment: Mapping[str, str] | None = None
+) -> AsyncGenerator[Terminal]:
     """Run a command on a terminal of that width beside the block; it is ended with it."""
     keyboard, screen = pty.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", _ON_ITS_OWN, os.ttyname(screen)),
         *(sys.executable, str(ROOT / "starter.py"), *tokens),
-        env={**os.environ, "TERM": "xterm-256color", **environment},
+        env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
         start_new_session=True,
     )
     shown = Terminal(process, keyboard)

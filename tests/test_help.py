@@ -5,6 +5,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 from typed_commands import ROOT
@@ -74,7 +75,7 @@ def test_every_command_is_in_the_docs() -> None:
     assert listed == [starter.app.name_transform(each.__name__) for each in _in_order()]
 
 
-def _in_order() -> list[object]:
+def _in_order() -> list[Callable[..., object]]:
     return [command for group in starter.COMMANDS.values() for command in group]
 
 

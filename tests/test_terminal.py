@@ -39,8 +39,8 @@ async def test_watch_tells_the_same_story_on_every_terminal(bench: Bench) -> Non
             await opened.enter_async_context(each)
             for each in (
                 terminal(*follow, columns=120),
-                terminal(*follow, columns=NARROW, NO_COLOR="1"),
-                terminal(*follow, TERM="dumb"),
+                terminal(*follow, columns=NARROW, environment={"NO_COLOR": "1"}),
+                terminal(*follow, environment={"TERM": "dumb"}),
                 terminal(*follow),
             )
         ]
@@ -111,6 +111,6 @@ async def test_a_narrow_terminal_cuts_no_id(cli: Cli) -> None:
 @pytest.mark.usefixtures("queue")
 async def test_styles_are_for_who_wants_them(tokens: str, environment: dict[str, str]) -> None:
     """With NO_COLOR, or on a dumb terminal, nothing is bold, dim or coloured; else something is."""
-    async with terminal(*tokens.split(), **environment) as shown:
+    async with terminal(*tokens.split(), environment=environment) as shown:
         await shown.ended()
     assert ("\x1b" in shown.raw) is not bool(environment)
