@@ -93,11 +93,21 @@ def how_to_answer(run: str, call: Waiting, program: str = PROGRAM) -> str:
         )
     typed = f"{shlex.quote(run)} {call.call}"
     if call.kind == "approval":
-        return f'Say `{program} approve {typed}`, or `{program} deny {typed} --why "…"`'
+        said = f'Say `{program} approve {typed}`, or `{program} deny {typed} --why "…"`'
+        return said + _until(call)
     return (
         f"Look whether it happened, then say `{program} resolve {typed} done` "
         "(or `failed`, or `retry`)"
     )
+
+
+def _until(call: Waiting) -> str:
+    if not call.expires_ms:
+        return ""
+    # In UTC: a workflow says it too, and must say the same on every worker.
+    until = datetime.fromtimestamp(call.expires_ms / 1000, UTC)
+    ends = "denied" if call.otherwise == "deny" else "approved"
+    return f"; without an answer by {until:%Y-%m-%d %H:%M} UTC it is {ends}"
 
 
 def paused_text(paused: Paused) -> str:

@@ -1,0 +1,48 @@
+"""The page on approvals is true: its app is loaded, and its rules judge as it says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from calls_prepared import prepared_for
+
+from onward import Agent
+from onward.messages import Waiting
+from onward.wording import how_to_answer
+
+PAGE = (Path(__file__).parent.parent / "docs" / "approvals.md").read_text()
+
+
+def test_the_app_of_the_page_judges_as_it_says() -> None:
+    """Whoever copies it gets the rules that they read."""
+    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    app: dict[str, Any] = {}
+    exec(code, app)  # noqa: S102  (our own page)
+    support: Agent = app["support"]
+
+    def judged(order: str, cents: int) -> tuple[str, str, float]:
+        call = prepared_for(support, "refund", f'{{"order_id":"{order}","amount_cents":{cents}}}')
+        return call.refusal or call.ask, call.summary, call.expires_s
+
+    own, hours = "the tool asks a person first for such an input", 48 * 3600
+    assert judged("1042", 25_00) == ("", "order 1042 · $25.00", 0)
+    assert judged("1042", 60_00) == (own, "order 1042 · $60.00", hours)
+    assert judged("B2B-7", 60_00)[0] == f"key account; {own}"
+    assert judged("B2B-7", 6_000_00)[0].endswith(
+        "denies this call: too much for this desk. Nothing was done."
+    )
+
+
+def test_what_waits_says_until_when() -> None:
+    """A person who reads it tomorrow knows whether there is anything left to decide."""
+    waiting = Waiting(
+        call="1.1",
+        kind="approval",
+        tool="refund",
+        summary="order 1042",
+        why="key account",
+        view="v",
+        since_ms=0,
+        expires_ms=48 * 3600 * 1000,
+    )
+    assert how_to_answer("r", waiting).endswith("by 1970-01-03 00:00 UTC it is denied")
