@@ -8,6 +8,7 @@ from activities.failures import translated
 from activities.pulse import Pulse
 from activities.rates import give_back, step_name
 from activities.services import Services
+from activities.settle import is_definite
 from onward import transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
@@ -21,7 +22,7 @@ from onward.messages import (
     RunResult,
     Witness,
 )
-from onward.names import BEGIN, END, RULES
+from onward.names import BEGIN, CANCEL_OWNER, END, RULES
 from onward.pricing import price_known, spend_of
 
 _TAKEOVER_S = 10.0
@@ -92,7 +93,7 @@ class LifecycleActivities:
             result = given.result
             try:
                 ledger = self._services.ledger(given.run)
-                result = await _with_lost_spend(ledger, given)
+                result = await _settled(ledger, given, await _with_lost_spend(ledger, given))
                 if given.asking:  # it may have been cancelled while it waited for its turn
                     name = step_name(given.run, given.asking)
                     await give_back(self._services.rate_limits, name)
@@ -110,3 +111,15 @@ async def _with_lost_spend(ledger: Ledger, given: EndInput) -> RunResult:
     noted = (await ledger.usages(given.asking)).values()
     lost = spend_of(Attempt.model_validate(usage) for usage in noted)
     return given.result.model_copy(update={"spend": given.result.spend + lost})
+
+
+async def _settled(ledger: Ledger, given: EndInput, result: RunResult) -> RunResult:
+    """Give the calls that a cancel cut off their end in the ledger: few are in doubt in truth."""
+    token, patience_s = CANCEL_OWNER + given.run.run_id, 2 * _TAKEOVER_S
+    known = {
+        doubt.call.call
+        for doubt in given.doubts
+        if await is_definite(ledger, doubt, token, patience_s)
+    }
+    in_doubt = tuple(call for call in result.in_doubt if call not in known)
+    return result.model_copy(update={"in_doubt": in_doubt})

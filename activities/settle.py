@@ -1,5 +1,7 @@
 """Settle a call of a run that is over: from then on no late attempt can begin to act on it."""
 
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,8 +9,8 @@ from activities.failures import again
 from onward import json_text
 from onward.forking.copying import NOT_RUN
 from onward.forking.cut import StepCall
-from onward.ledger import Ledger
-from onward.messages import CallResult
+from onward.ledger import Claim, Ledger
+from onward.messages import CallResult, Doubt, PreparedCall, Witness
 
 _LEASE_MS = 10_000
 _WHY = "the run ended while it was under way"
@@ -17,25 +19,46 @@ _WHY = "the run ended while it was under way"
 async def settle(ledger: Ledger, asked: StepCall, token: str) -> None:
     """Give a call a definite end in the ledger of its own run, unless it has one.
 
-    It is claimed as an attempt would, which alone can prove that none came before: a look could
-    not, because a paused attempt might claim it a moment later, and act. Then it failed; or it is
-    in doubt. `token` names who settles, the same in each attempt.
-
-    Raises what Temporal retries while an old attempt holds a lease on it.
+    `token` names who settles, the same in each attempt. Raises what Temporal retries while an old
+    attempt holds a lease on it.
     """
-    call = asked.call
-    same: dict[str, Any] = {"fp": call.fingerprint, "cls": call.effect, "token": token}
-    claim = await ledger.claim(
-        call.call, **same, lease_ms=_LEASE_MS, witness=asked.witness, lineage=False
-    )
+    claim = await _closed(ledger, asked.call, asked.witness, token)
     if claim.verdict == "busy":
         until = datetime.now(UTC) + timedelta(milliseconds=claim.wait_ms)
-        text = f"call {call.call} of the run to copy is held by an old attempt until {until:%X} UTC"
+        text = (
+            f"call {asked.call.call} of the run to copy is held by an old attempt until {until:%X} "
+            "UTC"
+        )
         raise again("busy", f"{text}; the fork waits for it", delay_s=claim.wait_ms / 1000)
-    if claim.verdict != "claimed":
-        return
-    if claim.may_have_sent:
+
+
+async def is_definite(ledger: Ledger, doubt: Doubt, token: str, patience_s: float) -> bool:
+    """Settle a call that a cancel cut off, and say whether it has an end that is no doubt.
+
+    An attempt that holds a lease is waited for, `patience_s` seconds at most.
+    """
+    ends = time.monotonic() + patience_s
+    while (claim := await _closed(ledger, doubt.call, doubt.witness, token)).verdict == "busy":
+        if time.monotonic() > ends:
+            return False
+        await asyncio.sleep(claim.wait_ms / 1000)
+    sent = claim.verdict == "claimed" and claim.may_have_sent
+    return claim.verdict in {"claimed", "done", "failed"} and not sent
+
+
+async def _closed(ledger: Ledger, call: PreparedCall, witness: Witness, token: str) -> Claim:
+    """Claim a call as an attempt would, and close it; returns what the claim found.
+
+    The claim alone can prove that no attempt came before: a look could not, because a paused one
+    might claim it a moment later, and act. Then it failed; or it is in doubt.
+    """
+    same: dict[str, Any] = {"fp": call.fingerprint, "cls": call.effect, "token": token}
+    claim = await ledger.claim(
+        call.call, **same, lease_ms=_LEASE_MS, witness=witness, lineage=False
+    )
+    if claim.verdict == "claimed" and claim.may_have_sent:
         await ledger.doubt(call.call, **same, why=_WHY)
-        return
-    never = CallResult(status="failed", content=json_text.dumps(NOT_RUN), is_error=True)
-    await ledger.fail(call.call, **same, fence=claim.fence, error=never.record())
+    elif claim.verdict == "claimed":
+        never = CallResult(status="failed", content=json_text.dumps(NOT_RUN), is_error=True)
+        await ledger.fail(call.call, **same, fence=claim.fence, error=never.record())
+    return claim

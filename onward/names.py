@@ -14,6 +14,8 @@ RESERVED_ACTIVITIES = frozenset(
 """Names of Onward's own activities; a tool's activity type is the tool's name."""
 FORK_OWNER = "fork:"
 """Begins the name of the owner of a record that a fork wrote into its parent's ledger."""
+CANCEL_OWNER = "cancel:"
+"""Likewise of one that the end of a cancelled run wrote, for a call that it had cut off."""
 FORK_NOTICE = "fork"
 """Id of the message that tells Claude of a fork what its parent did since: no person said it."""
 GO_ON_NOTICE = "continue:"

@@ -1,17 +1,22 @@
 """A cancel: what it stops, and what it must not lose."""
 
 import asyncio
+import threading
 import time
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import Any
 
+import httpx2
 import pytest
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import Bench, Run, app_of, says, uses
 from redis.exceptions import ConnectionError as RedisAway
 from temporalio.client import WorkflowFailureError
 
-from onward import tool
+from onward import NotSent, tool
+from onward.history import RunKey, ended
 from onward.ledger import Ledger
+from onward.messages import RunResult
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault
 
@@ -60,6 +65,62 @@ async def test_a_cancel_after_the_effect_loses_no_result(bench: Bench) -> None:
         result = await run.ended()
     recorded = (await bench.ledger(run).records("1.1")).records["1.1"]
     assert (result.outcome, result.in_doubt, recorded.st) == ("cancelled", (), "done")
+
+
+async def test_a_cancel_beside_a_result_forgets_no_doubt(bench: Bench) -> None:
+    """Both reach the workflow in one task, and the SDK drops the result: the run tells it still."""
+    began, asked = threading.Event(), threading.Event()
+
+    @tool
+    def act() -> None:
+        """Act, and lose the answer."""
+        began.set()
+        asked.wait(20)
+        raise httpx2.ReadTimeout("no answer")
+
+    drains: Any = {"graceful_shutdown_timeout": timedelta(seconds=20)}
+    async with bench.worker(app_of(act), **drains) as worker:
+        run = await bench.start(uses(("act", {})), says())
+        await wait_until(began.is_set, 20, what="the call")
+        stopping = asyncio.create_task(worker.shutdown())  # it takes no workflow task any more
+        await asyncio.sleep(0)
+        await run.handle.cancel()
+        asked.set()
+        await stopping
+    async with bench.worker(app_of(act)):
+        result = await canceled(run)
+    assert (result.outcome, result.in_doubt) == ("cancelled", ("1.1",))
+
+
+@pytest.mark.parametrize("by", ["signal", "server"])
+async def test_a_call_that_never_got_through_is_not_in_doubt(bench: Bench, by: str) -> None:
+    """Cancelled between its tries, it can never run any more: nobody need look whether it did."""
+    tried: list[bool] = []
+
+    @tool
+    async def act() -> None:
+        """Reach nobody."""
+        tried.append(True)
+        raise NotSent("nobody is there")
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {})), says())
+        await wait_until(lambda: len(tried) > 1, 20, what="two tries")
+        await (run.handle.signal("cancel") if by == "signal" else run.handle.cancel())
+        result = await (run.ended() if by == "signal" else canceled(run))
+    recorded = (await bench.ledger(run).records("1.1")).records["1.1"]
+    assert (result.outcome, result.in_doubt, recorded.st) == ("cancelled", (), "failed")
+
+
+async def canceled(run: Run) -> RunResult:
+    """Wait for the end of a run that was cancelled in Temporal, and return its result."""
+    with pytest.raises(WorkflowFailureError):
+        await run.handle.result()
+    run.check_requests()
+    key = RunKey(run.name, (await run.handle.describe()).run_id)
+    found = await ended(run.bench.temporal, key)
+    assert found is not None, "it has ended"
+    return found.result
 
 
 async def test_a_cancel_between_attempts_counts_what_was_sent(bench: Bench) -> None:

@@ -42,6 +42,7 @@ async def run_calls(state: RunState, heed_cancel: Callable[[], None]) -> None:
             continue
         for index in batch:
             await _run_call(state, index, heed_cancel)
+    heed_cancel()
     state.answered(asked(state))
 
 
@@ -75,6 +76,11 @@ async def _answer(state: RunState, index: int, heed_cancel: Callable[[], None]) 
         result = await _result(state, index, heed_cancel)
     except ActivityError as error:
         return _stopped(state, call, error)
+    except asyncio.CancelledError:
+        # One that comes in the same workflow task as the call's result makes the SDK drop that.
+        if call.effect != "read" and call.call not in state.all_in_doubt:
+            state.doubt(call.call)
+        raise
     if result.status == "in_doubt":
         return _in_doubt(state, call, result.why)
     return ResultOf(

@@ -185,7 +185,9 @@ async def edit(
 
 async def end(state: RunState, result: m.RunResult) -> m.RunResult:
     """Tell the ledger that the run is over; the activity's result holds the run's."""
-    given = m.EndInput(run=run_ref(state), result=result, asking=state.asking)
+    given = m.EndInput(
+        run=run_ref(state), result=result, asking=state.asking, doubts=_doubts(state)
+    )
     return await run_activity(
         state,
         names.END,
@@ -195,3 +197,13 @@ async def end(state: RunState, result: m.RunResult) -> m.RunResult:
         limit_s=GRACE_S,
         heartbeat_s=FIXED_TAKEOVER_S,
     )
+
+
+def _doubts(state: RunState) -> tuple[m.Doubt, ...]:
+    """Doubts about calls of a step that a cancel cut off."""
+    reply = state.reply
+    if reply is None:
+        return ()
+    cut_off = (call for call in reply.calls if call.call in state.in_doubt)
+    unasked = (m.Doubt(call=call, witness=reply.witness, at_ms=0) for call in cut_off)
+    return (*unasked, *state.doubts.values())

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from onward.messages.base import Outcome, Wire
 from onward.messages.identity import Head, RunRef, Witness
-from onward.messages.people import Paused, Waiting
+from onward.messages.people import Doubt, Paused, Waiting
 from onward.messages.request import Limits, Workspace
 from onward.messages.spend import Spend
 from onward.messages.step import ContextUse, PersonSaid
@@ -51,6 +51,8 @@ class EndInput(Wire):
     result: RunResult
     asking: str = ""
     """Step whose `call_claude` ended without a word on its spend: what the ledger knows counts."""
+    doubts: tuple[Doubt, ...] = ()
+    """Calls that a cancel cut off, which the ledger may know more of than the workflow."""
 
 
 class RunStatus(Wire):
