@@ -49,6 +49,11 @@ def _calls(reply: ClaudeReply) -> list[dict[str, Any]]:
     return [call.model_dump(mode="json", include=shown) for call in reply.calls]
 
 
+def _waits(waits: happenings.Waits) -> dict[str, Any]:
+    told = waits.waiting.model_dump(mode="json")
+    return {"asks_for": told.pop("kind"), **told}  # `kind` is what happened
+
+
 _DOCUMENTS: dict[type[happenings.Happening], tuple[str, Callable[[Any], Mapping[str, Any]]]] = {
     happenings.Watched: ("run", _watched),
     happenings.Asked: ("step", _asked),
@@ -57,7 +62,7 @@ _DOCUMENTS: dict[type[happenings.Happening], tuple[str, Callable[[Any], Mapping[
     happenings.Replied: ("reply", _replied),
     happenings.Unanswered: ("unanswered", vars),
     happenings.CallEnded: ("result", vars),
-    happenings.Waits: ("waiting", lambda waits: waits.waiting.model_dump(mode="json")),
+    happenings.Waits: ("waiting", _waits),
     happenings.Decided: ("decided", vars),
     happenings.Messaged: ("message", vars),
     happenings.Paused: ("paused", vars),

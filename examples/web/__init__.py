@@ -1,0 +1,1 @@
+"""A web front for runs."""
