@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from agent_double import Cli
 from agent_runs import MODEL, Bench, Run, says, uses
 from crash_runs import CrashBench
 from people import say_in_time, waiting
@@ -21,7 +22,9 @@ from onward.local_services import RedisServer
 from onward.messages import EffectClass
 from onward.pausing.command import pause_agent, resume_agent
 from onward.pausing.switch import Switch
+from onward.runs import describe, report
 from onward.testing import Effect, wait_until
+from onward.watching import troubles
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -108,7 +111,7 @@ async def test_an_effect_waits_unclaimed(
     async with bench.worker(app_with(agent, *tools.all)):
         run = await bench.start(uses(("act", {})), says(), agent=agent)
         await held_up(run)
-        said = await run.failing_activity()
+        (said,) = troubles(await report(bench.temporal, await describe(bench.temporal, run.name)))
         assert f"agent {agent!r} is paused since 20" in said
         assert " by ana@desk: refunds are doubled. Nothing was fired. " in said
         assert f"`python starter.py resume --agent {agent}`" in said
@@ -215,16 +218,16 @@ async def test_a_pause_stops_runs_at_full_speed_and_outlives_what_is_killed(
     capsys: pytest.CaptureFixture[str],
     count: int,
 ) -> None:
-    """Within 5 s no run has a new effect, also after SIGKILL of a worker and of Redis."""
+    """Within 5 s no run has a new effect, also after SIGKILL of worker and Redis."""
     monkeypatch.setenv("ONWARD_REDIS_URL", own_redis.url)
     brake, books = Brake("tester", capsys), Books(crash_bench)
     env = {"ONWARD_REDIS_URL": own_redis.url}
-    async with crash_bench.worker(**env) as first, crash_bench.worker(**env):
+    async with crash_bench.worker(**env) as worker:
         runs = [await books.run_of_refunds() for _ in range(count)]
         await wait_until(books.all_have_effects, 60, what="effects of all runs")
         assert len((await brake.pause())["runs"]) == count
         paused_at = time.time()
-        await first.kill()
+        await worker.kill()
         await own_redis.kill()
         await own_redis.start()
         async with crash_bench.worker(**env):
@@ -307,8 +310,36 @@ async def test_a_pause_in_another_redis_is_not_taken_for_one(
         await run.ended()
 
 
-async def test_what_is_no_agent_s_name_is_refused(bench: Bench) -> None:
+async def test_the_commands_as_people_type_them(bench: Bench, cli: Cli, agent: str) -> None:
+    """Both say what they did, to how many runs, and what lifts it."""
+    switch = Switch(bench.redis, bench.temporal.namespace)
+    typed = await cli("pause", "--agent", agent, "--reason", "doubled", "--by", "ana@desk")
+    assert (typed.code, typed.out) == (0, "")
+    assert f"agent '{agent}' is paused since 20" in typed.err
+    assert f"no run of an agent '{agent}' is open in namespace 'default'" in typed.err
+    assert f"resume --agent {agent}` lifts it" in typed.err
+    paused = await switch.find(agent)
+    assert paused is not None
+    assert (paused.by, paused.reason) == ("ana@desk", "doubled")
+    lifted = await cli("resume", "--agent", agent, "--json")
+    assert lifted.json == {"agent": agent, "paused": None, "runs": [], "was_paused": True}
+    assert await switch.find(agent) is None
+    assert "was not paused" in (await cli("resume", "--agent", agent)).err
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+@pytest.mark.parametrize("words", [(), ("run-1", "--agent", "support")])
+async def test_a_run_or_an_agent_is_named(cli: Cli, command: str, words: tuple[str, ...]) -> None:
+    """Neither, or both, is wrong use, and says what is right."""
+    typed = await cli(command, *words)
+    assert (typed.code, typed.out) == (2, "")
+    assert f"{command} RUN`, or `" in typed.err
+
+
+@pytest.mark.usefixtures("bench")
+async def test_what_is_no_agent_s_name_is_refused() -> None:
     """A name that no agent can have is a mistake; one that no run has is said to be that."""
-    del bench
     with pytest.raises(UsageError, match="1 to 64 letters"):
         await pause_agent("support team", "", Output())
+    with pytest.raises(UsageError, match="no valid text"):
+        await pause_agent("support", "half of \ud83d", Output())
