@@ -4,11 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from agent_double import Cli
+from agent_runs import Bench, Run, app_of, says, uses
+from audited import by_call
+from people import say, send, waiting
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
+from watchers import watcher
 
-from onward.live.happenings import Happening, Messaged, Paused, Resumed, Stopping
+from onward import tool
+from onward.live.happenings import (
+    CallEnded,
+    Decided,
+    Happening,
+    Messaged,
+    Paused,
+    Resumed,
+    Stopping,
+)
 from onward.live.story import Story
 from onward.messages import (
     Carried,
@@ -16,12 +30,15 @@ from onward.messages import (
     Limits,
     Message,
     Opening,
+    Otherwise,
     RunRequest,
     Sent,
     Witness,
 )
 from onward.messages import Paused as PausedRun
+from onward.testing import wait_until
 
+PEOPLE = (Decided, Messaged, Paused, Resumed, Stopping)
 WITNESS = Witness(nonce="n", inc="i", run_id="r")
 OPENING = Opening(
     frozen="",
@@ -134,3 +151,94 @@ async def test_whatever_the_payload_a_cancel_is_told(
     await histories.begins()
     await histories.signal("cancel", *payload)
     assert histories.told == [told]
+
+
+# ---- whole runs
+
+
+@tool(effect="keyed", ask="always")
+async def pay(cents: int) -> str:
+    """Pay."""
+    return f"paid {cents}"
+
+
+async def steered(bench: Bench) -> Run:
+    """Start a run whose first step waits for three approvals; people say all there is to say."""
+    pays = [("pay", {"cents": cents}) for cents in (5, 6, 7)]
+    ends = says("Well. " * 20, chunk_delay_s=0.3)
+    run = await bench.start(uses(*pays), uses(("pay", {"cents": 8})), ends)
+    await waiting(run, 3)
+    await run.handle.signal("pause", {"reason": "lunch", "by": "ann"})
+    await send(run, "also check B", id="m-1")
+    await say(run, "approve", "1.1", edit='{"cents": 3}')
+    await say(run, "approve", "1.2", remember=True)
+    await say(run, "deny", "1.3", why="too much")
+    await run.handle.signal("resume", {"by": "bob"})
+    await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
+    await run.handle.signal("cancel", {"reason": "wrong order", "by": "ann"})
+    return run
+
+
+async def test_what_people_say_is_told_accounted_for_and_retold(
+    bench: Bench, redis_url: str, cli: Cli
+) -> None:
+    """Who said what, with their reasons: to those who watch, in the audit, in the transcript."""
+    async with bench.worker(app_of(pay)):
+        run = await steered(bench)
+        async with watcher(run, redis_url, all_steps=True) as seen:
+            await run.ended()
+            await seen.end()
+    told = [each for each in seen.told if isinstance(each, PEOPLE)]
+    by = "operator@desk"
+    assert told == [
+        Paused("lunch", "ann"),
+        Messaged("m-1", "also check B", by),
+        Decided("approved", "1.1", by, '{"cents": 3}', '{"cents":5}'),
+        Decided("approved", "1.2", by, remember=True),
+        Decided("denied (too much)", "1.3", by),
+        Resumed("", "bob"),
+        Stopping("wrong order", "ann"),
+    ]
+    shown = (await cli("watch", run.name, "--all")).out
+    assert f'1.1 approved by {by}, with another input:\n  {{"cents": 3}}\n  instead of' in shown
+    assert "person (message m-1) by" in shown
+    assert "person (message m-1), as above" in shown
+    assert "asked to stop by ann: wrong order" in shown
+    await check_audit(cli, run)
+    assert "person (message m-1)\n  also check B" in (await cli("transcript", run.name)).out
+
+
+async def check_audit(cli: Cli, run: Run) -> None:
+    rows = by_call((await cli("audit", run.name, "--verify", "--json")).json)
+    edited, remembers, denied, remembered = (rows[call] for call in ("1.1", "1.2", "1.3", "2.1"))
+    assert (edited["asked_for"], edited["summary"]) == ("cents=5", "cents=3")
+    assert edited["decisions"][0]["edit"] == '{"cents": 3}'
+    assert remembers["decisions"][0]["remember"]
+    assert (denied["outcome"], denied["why"]) == ("denied", "too much")
+    assert remembered["decisions"][0]["said"] == "together with 1.2"
+    shown = (await cli("audit", run.name)).out
+    assert "Claude asked for  cents=5" in shown
+    assert "by operator@desk, as their client claimed, and those like it" in shown
+
+
+@pytest.mark.parametrize("otherwise", ["approve", "deny"])
+async def test_what_nobody_decided_in_time_is_told(
+    bench: Bench, redis_url: str, cli: Cli, otherwise: Otherwise
+) -> None:
+    """That it counts as decided, and that nobody said so."""
+    app = app_of(pay, ask_timeout_s=0.5, at_ask_timeout=otherwise)
+    async with bench.worker(app):
+        run = await bench.start(uses(("pay", {"cents": 5})), says())
+        async with watcher(run, redis_url) as seen:
+            await run.ended()
+            await seen.end()
+    (decision,) = by_call((await cli("audit", run.name, "--json")).json)["1.1"]["decisions"]
+    assert (decision["expired"], decision["by_as_claimed"]) == (True, "")
+    assert "because nobody had decided in time" in (await cli("audit", run.name)).out
+    (ended,) = seen.of(CallEnded)
+    if otherwise == "approve":
+        (told,) = seen.of(Decided)
+        assert (told.what, told.call) == ("approved, for nobody had decided in time", "1.1")
+        assert ended.text == "paid 5"
+    else:
+        assert "Nobody answered within 0.5 s" in ended.text

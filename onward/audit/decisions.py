@@ -114,9 +114,12 @@ class Decisions:
 
     async def judged(self, result: Payloads) -> None:
         """Take what became of the judging of an edit."""
-        edited = await self._read(result, Edited)
-        if edited.call is not None:
-            self._edited[edited.call.call] = edited.call
+        call = (await self._read(result, Edited)).call
+        if call is None:
+            return
+        self._edited.pop(call.call, None)
+        if call.asked:  # else it is as Claude asked for it
+            self._edited[call.call] = call
 
     def remember(self, call: PreparedCall, decision: Decision) -> None:
         """Keep an approval that holds for later calls too."""

@@ -19,9 +19,11 @@ from onward.messages import (
     LimitChange,
     Message,
     PauseRequest,
+    PreparedCall,
     ResolveInput,
     Wire,
 )
+from onward.messages import Paused as PausedRun
 from onward.transcript import tool_uses
 
 Model = TypeVar("Model", bound=Wire)
@@ -44,25 +46,43 @@ class People:
         self._answered = set[str]()
         self._messages = set[str]()
         self._inputs: dict[str, str] = {}
+        self._unapproved: dict[str, PreparedCall] = {}
+        self._remembered = set[tuple[str, str]]()
         self._paused = False
 
     def begun(self, carried: Carried | None) -> Iterator[Happening]:
         """Begin with a workflow run, and with what it knows of those before it."""
         self._requests.clear()
         # What the run itself takes for said before is not told again: nothing came of it.
-        self._answered = set(carried.answers) if carried else set()
-        self._messages = set(carried.messages) if carried else set()
+        self._answered = set(carried.answers if carried else ())
+        self._messages = set(carried.messages if carried else ())
+        remembered = carried.remembered if carried else ()
+        self._remembered = {(each.tool, each.why) for each in remembered}
         if carried and carried.half:
             self._inputs = dict(carried.half.inputs)
-        before, now = self._paused, carried.paused if carried else None
-        self._paused = now is not None
-        if now and not before:
-            yield Paused(now.reason, now.by)
+            waiting = {each.call for each in carried.waiting}
+            self._ask(call for call in carried.half.reply.calls if call.call in waiting)
+        return self._found(carried.paused if carried else None)
+
+    def _found(self, paused: PausedRun | None) -> Iterator[Happening]:
+        if paused and not self._paused:
+            yield Paused(paused.reason, paused.by)
+        self._paused = paused is not None
 
     def called(self, reply: ClaudeReply) -> None:
         """Take the calls that people may be asked about."""
         uses = zip(reply.calls, tool_uses(reply.message), strict=False)
         self._inputs = {call.call: json_text.dumps(use.get("input", {})) for call, use in uses}
+        self._ask(reply.calls)
+
+    def _ask(self, calls: Iterable[PreparedCall]) -> None:
+        asking = (call for call in calls if (call.tool, call.ask) not in self._remembered)
+        self._unapproved = {call.call: call for call in asking if call.expires_s}
+
+    def runs(self, call: str) -> Iterator[Happening]:
+        """Tell that a call runs because nobody decided about it, if that is so."""
+        if self._unapproved.pop(call, None):
+            yield Decided("approved, for nobody had decided in time", call, "")
 
     # ---- updates
 
@@ -87,7 +107,7 @@ class People:
     def _told(self, said: _Said, update_id: str) -> Iterator[Happening]:
         match said:
             case Approval():
-                yield self._approved(said)
+                yield from self._approved(said)
             case Denial():
                 why = f" ({said.why})" if said.why else ""
                 yield Decided(f"denied{why}", said.call, said.by)
@@ -96,9 +116,12 @@ class People:
             case Message():
                 yield from self._sent(said, said.id or update_id)
 
-    def _approved(self, said: Approval) -> Happening:
+    def _approved(self, said: Approval) -> Iterator[Happening]:
+        call = self._unapproved.pop(said.call, None)
+        if call and said.remember:
+            self._remembered.add((call.tool, call.ask))
         instead_of = self._inputs.get(said.call, "") if said.edit else ""
-        return Decided("approved", said.call, said.by, said.edit, instead_of, said.remember)
+        yield Decided("approved", said.call, said.by, said.edit, instead_of, said.remember)
 
     def _sent(self, said: Message, message_id: str) -> Iterator[Happening]:
         if message_id not in self._messages:

@@ -123,6 +123,7 @@ class Story:
         self._scheduled[number] = name, asked
         if isinstance(asked, ToolInput):
             self._tools.setdefault(asked.call, name)
+            return self._people.runs(asked.call)
         return self._step(asked) if isinstance(asked, ClaudeInput) else ()
 
     def _step(self, given: ClaudeInput) -> Iterator[Happening]:
