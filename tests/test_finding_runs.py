@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import forked as forks
@@ -209,6 +210,18 @@ async def test_lists_are_filtered_and_sorted(
     assert await sixty.first("--status", "completed") == []
     none = await cli("list", "--agent", sixty.team.name, "--tag", "kind=none")
     assert (none.code, "no run is like that" in none.err) == (0, True)
+
+
+async def test_where_nobody_answers_few_are_asked(
+    sixty: Sixty, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are named and the exit is 3, after seconds, not after a timeout for each of hundreds."""
+    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.2))
+    monkeypatch.setattr(finding, "_AT_ONCE", 1)
+    monkeypatch.setattr("onward.listing.waiting._SILENT", 2)
+    ran = await cli("list", "--waiting", "--agent", sixty.team.name)
+    assert (ran.code, ran.out.count("its worker does not answer")) == (3, 6)
+    assert ran.err.count("not asked: of task queue") == 4
 
 
 async def test_only_as_much_is_read_as_the_newest_need(

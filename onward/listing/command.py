@@ -59,8 +59,8 @@ async def list_waiting(options: ListOptions, out: Output) -> int:
     which = _which(options)
     session = await open_session(out)
     found = await waits(session.client, which, options.limit)
-    for seen in found.unanswered:
-        out.warn(f"{seen.run.id}: {seen.trouble or 'no worker answers'}")
+    for run, trouble in found.unanswered:
+        out.warn(f"{run.id}: {trouble}")
     if out.as_json:
         out.json(_document(found))
     else:
@@ -84,13 +84,13 @@ def _document(found: Waits) -> dict[str, Any]:
     return {
         "waiting": [rows.waiting_document(*each) for each in found.calls],
         "paused": [rows.paused_document(*each) for each in found.paused],
-        "unanswered": [seen.run.id for seen in found.unanswered],
+        "unanswered": [run.id for run, _ in found.unanswered],
     }
 
 
 def _show(found: Waits, out: Output) -> None:
     shown = [rows.waiting_row(*each) for each in found.calls]
-    shown += [rows.unanswered_row(seen.run) for seen in found.unanswered]
+    shown += [rows.unanswered_row(run) for run, _ in found.unanswered]
     shown += [rows.paused_row(*each) for each in found.paused]
     if not shown:
         out.say("no run waits for a person")

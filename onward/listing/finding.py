@@ -19,7 +19,7 @@ from onward.search_attributes import usable
 
 Sort = Literal["started", "cost", "tokens", "step"]
 _PAGE = 1000
-_AT_ONCE = 32
+_AT_ONCE = 16
 """Runs asked about at the same time."""
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
