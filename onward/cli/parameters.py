@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from onward.console import Output
 
 RunId = Annotated[str, Parameter(name="RUN")]
+RunOrNone = Annotated[str | None, Parameter(name="RUN")]
 CallId = Annotated[str, Parameter(name="CALL")]
 Tags = Annotated[tuple[str, ...], Parameter(name="--tag", show_default=False)]
 By = Annotated[str, Parameter(name="--by")]

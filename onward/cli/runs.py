@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, By, RunId, Tags, perform
+from onward.cli.parameters import AsJson, By, RunId, RunOrNone, Tags, perform
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 
 
@@ -115,25 +115,41 @@ def status(run_id: RunId, /, *, as_json: AsJson = False) -> int:
 
 
 def cancel(
-    run_id: RunId,
+    run_id: RunOrNone = None,
     /,
     *,
+    agent: str | None = None,
+    every: Annotated[bool, Parameter(name="--all")] = False,
+    dry_run: bool = False,
+    yes: bool = False,
     after_step: bool = False,
     reason: str = "",
     by: By = "",
     as_json: AsJson = False,
 ) -> int:
-    """Ask a run to stop; it ends cleanly, with what it has so far.
+    """Ask a run to stop, or all runs of an agent; it ends cleanly, with what it has so far.
 
     What Claude is writing is cut off, and paid for; a call that has an effect comes to a definite
     end first. Calls that wait for a person never run.
 
     Example: python starter.py cancel refunds-2026-11 --reason "wrong list"
 
+    With --agent and --all in place of RUN: shows the agent's open runs, asks, and stops them all.
+
+    Example: python starter.py cancel --agent support --all --dry-run
+
     Parameters
     ----------
     run_id
         Id of the run.
+    agent
+        With --all: stop runs of this agent.
+    every
+        Stop every open run of the --agent, those too that begin meanwhile.
+    dry_run
+        Only show which runs --all would stop.
+    yes
+        Do not ask whether to stop them.
     after_step
         Let the step under way end first, unless it waits for a person.
     reason
@@ -144,12 +160,18 @@ def cancel(
         Print one JSON document.
 
     """
-    from onward import steering  # noqa: PLC0415
+    from onward import stopping  # noqa: PLC0415
 
-    return perform(
-        lambda out: steering.cancel(run_id, reason, out, after_step=after_step, by=by),
-        as_json=as_json,
+    options = stopping.CancelOptions(
+        agent=agent,
+        every=every,
+        after_step=after_step,
+        reason=reason,
+        by=by,
+        dry_run=dry_run,
+        yes=yes,
     )
+    return perform(lambda out: stopping.cancel(run_id, options, out), as_json=as_json)
 
 
 def result(run_id: RunId, /, *, wait: bool = False, as_json: AsJson = False) -> int:

@@ -5,9 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from onward.cli.parameters import AsJson, By, RunId, perform
-
-RunOrNone = Annotated[str | None, Parameter(name="RUN")]
+from onward.cli.parameters import AsJson, By, RunId, RunOrNone, perform
 
 
 def send(
