@@ -237,14 +237,14 @@ async def test_only_as_much_is_read_as_the_newest_need(
             names.append(run.name)
     await team.until("--status", "completed", runs=names)
     pages = list[int]()
-    read = finding._pages  # noqa: SLF001
+    read = finding.pages
 
     async def counted(client: Client, query: str) -> AsyncGenerator[Sequence[Any]]:
         async for page in read(client, query):
             pages.append(len(page))
             yield page
 
-    monkeypatch.setattr(finding, "_pages", counted)
+    monkeypatch.setattr(finding, "pages", counted)
     rows = await team.listed("--limit", "1")
     assert ([row["run"] for row in rows], pages) == (names[-1:], [2])
     assert (rows[0]["status"], rows[0]["step"], rows[0]["model"]) == ("completed", 1, MODEL)

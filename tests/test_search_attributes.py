@@ -43,7 +43,7 @@ async def refund(cents: int) -> str:
 async def awkward() -> AsyncGenerator[Client]:
     """A server where OnwardStatus is somebody else's, and no Double can be added."""
     options = [f"--search-attribute={each}" for each in (f"{STATUS}=Int", *_FULL)]
-    async with await WorkflowEnvironment.start_local(
+    async with await WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]
         dev_server_existing_path=str(find_temporal()),
         dev_server_extra_args=options,
         dev_server_log_level="error",

@@ -52,7 +52,7 @@ async def runs_of(
     """
     infos, runs = list[WorkflowExecutionInfo](), list[Run]()
     async with rpc_errors():
-        async for page in _pages(client, query):
+        async for page in pages(client, query):
             infos += page
             runs += [await run_of(client, info) for info in page]
             if enough(runs):
@@ -89,7 +89,8 @@ async def _with_outcome(client: Client, run: Run) -> Run:
     return replace(run, outcome=done.result.outcome if done else "")
 
 
-async def _pages(client: Client, query: str) -> AsyncIterator[Sequence[WorkflowExecutionInfo]]:
+async def pages(client: Client, query: str) -> AsyncIterator[Sequence[WorkflowExecutionInfo]]:
+    """Read what Temporal's index has for a query, in its order. Raises `RPCError`."""
     request = ListWorkflowExecutionsRequest(
         namespace=client.namespace, page_size=_PAGE, query=query
     )
