@@ -29,7 +29,7 @@ def _words(options: Options, fields: dict[str, Any]) -> str:
     if options.summary is None:
         return ""
     try:
-        said: object = options.summary(dict(fields))
+        said = cast("object", options.summary(dict(fields)))
     except Exception:  # noqa: BLE001  (the author's code, on whatever Claude sent)
         return ""
     text = said.strip() if isinstance(said, str) else ""

@@ -8,7 +8,7 @@ Nothing that was sent is ever changed; this module only reads.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from onward import json_text
 from onward.errors import LedgerGap
@@ -256,9 +256,10 @@ def _noted(note: str, content: str) -> Any:
     if not note:
         return json_text.raw(content)
     told = json_text.loads(content)
-    # The API refuses an empty text block.
-    blocks = told if isinstance(told, list) else [{"type": "text", "text": told}] if told else []
-    return [{"type": "text", "text": note}, *cast("list[Any]", blocks)]
+    if isinstance(told, str):
+        # The API refuses an empty text block.
+        told = [{"type": "text", "text": told}] if told else []
+    return [{"type": "text", "text": note}, *told]
 
 
 def _declined(message: str) -> bool:

@@ -12,6 +12,7 @@ from calls_prepared import RUN, opening_of, prepared_for
 from crash_runs import CrashBench
 from forked import fork, told_last
 from people import refused, say, waiting
+from test_carried_waits import continued
 
 from activities.prepare import prepare_edited
 from onward import Agent, Rule, ToolContext, tool
@@ -111,22 +112,25 @@ async def test_an_edited_call_is_another_call(bench: Bench, cli: Cli) -> None:
 async def test_an_edit_outlives_a_wipe_and_continue_as_new(bench: Bench, cli: Cli) -> None:
     """Where Redis loses everything and the run goes on in new histories, the call ran once.
 
-    What Claude was told of it is the same to the byte, and a fork of the run tells it again.
+    What Claude was told of it is the same to the byte, and a fork of a fork tells it again.
     """
     shop, edit = Shop(), '{"order": "B", "cents": 5}'
     bench.history_events = 12
-
     async with bench.worker(shop.app):
-        run = await bench.start(*(uses(*refunds(order)) for order in "ACD"), says())
-        for step, said in (("1.1", {"edit": edit}), ("2.1", {}), ("3.1", {})):
+        run = await bench.start(uses(*refunds("A", "C")), uses(*refunds("D")), says())
+        await waiting(run, 2)
+        await say(run, "approve", "1.2", edit=edit)
+        await continued(run)  # edited in one workflow run, and run in another
+        for call in ("1.1", "2.1"):
             await waiting(run)
             await bench.redis.delete(bench.ledger(run).key)
-            await say(run, "approve", step, **said)
+            await say(run, "approve", call)
         assert (await run.ended()).outcome == "completed"
         forked = await fork(cli, run, "--step", "1", "--yes", then=[says("Going on.")])
         await forked.ended()
-    assert shop.refunded == [("B", 5), ("C", 900), ("D", 900)]
-    assert len(await run.chain()) > 1
+        again = await fork(cli, forked, "--step", "1")
+        assert (await again.ended()).outcome == "completed"
+    assert shop.refunded == [("A", 900), ("B", 5), ("D", 900)]
     told = told_last(run)
     assert "refunded B" in told
     assert json.dumps(edited_note(edit))[1:-1] in told

@@ -1,5 +1,6 @@
 """A tool says in its own words what a call would do: people read that before they approve it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from examples.keyed_refund import refund
 from onward import tool
 from onward.errors import AppError
 
-WORDS: dict[str, tuple[Any, str]] = {
+WORDS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "in words": (lambda call: f"order {call['order']}", "order A-7"),
     "lines": (lambda _: "  a\nb\u202e ", "a\\nb\\u202e"),
     "long": (lambda _: "x" * 500, f"{'x' * 159}…"),
