@@ -96,6 +96,7 @@ async def test_an_approval_at_the_change_is_heard(bench: Bench) -> None:
     await run.replay()
 
 
+@pytest.mark.field("C16")
 async def test_who_settles_too_early_all_the_time_holds_nothing_up(bench: Bench) -> None:
     """While a run is carried over nobody settles a doubt: they are told to say it again."""
     bench.history_events, bench.takeover_s = 30, 300.0

@@ -160,7 +160,8 @@ async def test_messages_around_continue_as_new_are_taken_once(bench: Bench) -> N
     chance, texts = random.Random(7), [f"message {number}" for number in range(20)]  # noqa: S311
     gate = Gate()
     gate.opened.set()
-    async with replace(bench, history_events=30).worker(app_of(*gate.tools)):
+    app = app_of(*gate.tools)
+    async with replace(bench, history_events=30).worker(app, max_cached_workflows=10):
         run = await bench.start()
         bench.api.scripts[run.name] = until_told(texts[16])
         for number, text in enumerate(texts):
@@ -248,3 +249,33 @@ async def test_what_claude_never_saw_is_enough_to_fork(bench: Bench, cli: Cli) -
 async def say_limit(run: Run, **limits: Any) -> None:
     handle: Any = run.handle
     await handle.execute_update("limit", limits)
+
+
+@pytest.mark.field("C16")
+async def test_an_update_that_comes_again_is_known_after_continue_as_new(bench: Bench) -> None:
+    """Temporal knows its id within one workflow run only: a message and a decision count once."""
+    gate, pays = Gate(), [uses(("pay", {"cents": cents})) for cents in (5, 6)]
+    async with replace(bench, history_events=12).worker(app_of(*gate.tools)):
+        run = await bench.start(*pays, says())
+        await waiting(run)
+        await send(run, "also check B", update="u-1")
+        first = await approve_as(run, "u-2")
+        await wait_until(lambda: len(run.requests) > 1, 30, what="the second step")
+        await wait_until(lambda: continued(run), 30, what="continue-as-new")
+        await waiting(run)
+        assert await send(run, "something else", update="u-1") == {"id": "u-1", "unseen": 0}
+        assert await approve_as(run, "u-2") == first
+        assert len(await waiting(run)) == 1
+        await say(run, "approve", "2.1")
+        await run.ended()
+    assert said(run) == ["also check B"]
+    await run.replay()
+
+
+async def approve_as(run: Run, update: str) -> Any:
+    handle: Any = run.handle
+    return await handle.execute_update("approve", {"call": "1.1"}, id=update)
+
+
+async def continued(run: Run) -> bool:
+    return len(await run.chain()) > 1
