@@ -38,6 +38,13 @@ from onward.messages import (
 from onward.messages import Paused as PausedRun
 from onward.testing import wait_until
 
+CANCELS: list[tuple[Sequence[Any], Happening]] = [
+    ((), Stopping()),
+    (("wrong order",), Stopping("wrong order")),
+    (({"reason": "r", "by": "ann", "after_step": True},), Stopping("r", "ann", after_step=True)),
+    ((42,), Stopping()),
+    (({"reason": []},), Stopping()),
+]
 PEOPLE = (Decided, Messaged, Paused, Resumed, Stopping)
 WITNESS = Witness(nonce="n", inc="i", run_id="r")
 OPENING = Opening(
@@ -131,19 +138,7 @@ async def test_a_pause_is_told_once(histories: Histories) -> None:
     assert histories.told == [Paused("incident", "ann"), Resumed("", "bob")]
 
 
-@pytest.mark.parametrize(
-    ("payload", "told"),
-    [
-        ((), Stopping()),
-        (("wrong order",), Stopping("wrong order")),
-        (
-            ({"reason": "r", "by": "ann", "after_step": True},),
-            Stopping("r", "ann", after_step=True),
-        ),
-        ((42,), Stopping()),
-        (({"reason": []},), Stopping()),
-    ],
-)
+@pytest.mark.parametrize(("payload", "told"), CANCELS)
 async def test_whatever_the_payload_a_cancel_is_told(
     histories: Histories, payload: Sequence[Any], told: Happening
 ) -> None:
