@@ -28,7 +28,16 @@ async def lookup_order(order_id: str) -> object:
 _UNASKED_CENTS = 50_00
 
 
-@tool(effect="keyed", moves_money=True, ask=lambda call: call["amount_cents"] > _UNASKED_CENTS)
+def _refunded(call: dict[str, Any]) -> str:
+    return f"order {call['order_id']} · €{call['amount_cents'] / 100:,.2f}"
+
+
+@tool(
+    effect="keyed",
+    moves_money=True,
+    ask=lambda call: call["amount_cents"] > _UNASKED_CENTS,
+    summary=_refunded,
+)
 async def refund(
     order_id: str, amount_cents: Annotated[int, Field(gt=0)], ctx: ToolContext
 ) -> object:
