@@ -18,7 +18,7 @@ async def approve(
     by: str = "",
 ) -> int:
     """Let a call run, as Claude asked for it or as `edit` has it: JSON, `@FILE` or `-`."""
-    edited = "" if edit is None else run_input.read_edit(edit)
+    edited = None if edit is None else run_input.read_edit(edit)
     run = await open_run(run_id, out)
     decision = await run.approve(call, edit=edited, remember=remember, view=view, by=by)
     how = "may run as you edited it" if edited else "may run"

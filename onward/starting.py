@@ -106,8 +106,10 @@ async def start(
     return Started(await describe(client, run_id), "started")
 
 
-async def pollers(client: Client, task_queue: str) -> tuple[str, ...]:
-    """Identities of the workers that polled the task queue in the last minutes."""
+async def pollers(
+    client: Client, task_queue: str, *, since: datetime | None = None
+) -> tuple[str, ...]:
+    """Identities of the workers that polled the task queue since then, or in the last minutes."""
     async with rpc_errors():
         answer = await client.workflow_service.describe_task_queue(
             DescribeTaskQueueRequest(
@@ -115,7 +117,11 @@ async def pollers(client: Client, task_queue: str) -> tuple[str, ...]:
             ),
             timeout=history.RPC_TIMEOUT,
         )
-    return tuple(poller.identity for poller in answer.pollers)
+    return tuple(
+        poller.identity
+        for poller in answer.pollers
+        if since is None or poller.last_access_time.ToDatetime(UTC) >= since
+    )
 
 
 async def _start_new(

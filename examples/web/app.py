@@ -104,7 +104,7 @@ async def decide(run_id: str, call: str, said: Decision, client: TheClient) -> d
     """Let a call run, as it is or with another input, or refuse it."""
     run = client.attach(run_id)
     if said.approve:
-        decision = await run.approve(call, edit=said.edit or "", by=said.by)
+        decision = await run.approve(call, edit=said.edit, by=said.by)
     else:
         decision = await run.deny(call, said.why, by=said.by)
     return {"call": call, "summary": decision.waited.summary, "by": said.by}

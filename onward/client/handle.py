@@ -11,7 +11,14 @@ from pydantic import ValidationError
 from onward import run_input, runs, watching
 from onward.client.editing import edited_input
 from onward.client.events import Event, events
-from onward.client.saying import claimed_name, refuse_unheard, say, signal, still_open
+from onward.client.saying import (
+    answering,
+    claimed_name,
+    hearing,
+    say,
+    signal,
+    still_open,
+)
 from onward.connection import Connection
 from onward.errors import UsageError
 from onward.invoked import typed
@@ -154,13 +161,13 @@ class RunHandle:
             id=id or uuid.uuid4().hex,
             by=by or claimed_name(),
         )
-        return await say(self._client, await self._hearing(), "send", message, Sent)
+        return await say(self._client, await hearing(self._client, self.id), "send", message, Sent)
 
     async def approve(
         self,
         call: str,
         *,
-        edit: str | Mapping[str, Any] = "",
+        edit: str | Mapping[str, Any] | None = None,
         remember: bool = False,
         view: str = "",
         by: str = "",
@@ -180,7 +187,7 @@ class RunHandle:
             UsageError: the call does not wait, the edit is refused, or the run has ended.
 
         """
-        edited = edited_input(edit) if edit else ""
+        edited = "" if edit is None else edited_input(edit)
         said = _said(Approval, call=call, view=view, by=by, edit=edited, remember=remember)
         return (await self._decide("approve", said, Waiting))[0]
 
@@ -204,21 +211,14 @@ class RunHandle:
         """Raise or lower the run's limits while it goes on; returns those that hold now."""
         given = change.model_dump(include={*LimitOverrides.model_fields})
         said = LimitChange(**given, by=by or claimed_name())
-        return await say(self._client, await self._hearing(), "limit", said, Limits)
+        return await say(self._client, await hearing(self._client, self.id), "limit", said, Limits)
 
     # ---- the pieces
-
-    async def _hearing(self) -> Run:
-        """Describe the run if a worker of it hears what is said."""
-        seen = await self.report()
-        refuse_unheard(seen)
-        return seen.run
 
     async def _decide(
         self, update: str, said: Opinion, answer: type[Answer]
     ) -> tuple[Decision, Answer]:
-        seen = await self.report()
-        refuse_unheard(seen)
+        seen = await answering(self._client, self.id)
         waited = _waiting(seen, said.call)
         seen_by = {"view": said.view or waited.view, "by": said.by or claimed_name()}
         said = said.model_copy(update=seen_by)

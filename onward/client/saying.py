@@ -10,6 +10,7 @@ import os
 import socket
 import uuid
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError
@@ -27,9 +28,13 @@ from onward.history import Ended
 from onward.invoked import typed
 from onward.messages import Wire
 from onward.runs import Report, Run
+from onward.starting import pollers
 
 WITHIN_S = 20.0
 """Seconds after which a run that has not answered is given up, all tries together."""
+_SAYS_HOW_IT_IS_WITHIN_S = 5.0
+_LONG_POLL = timedelta(seconds=70)
+"""Within it a living worker asks for tasks again, whether there are some or not."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _SAY_AGAIN = "Say it again"
 _CLOSED_MEANWHILE = "AcceptedUpdateCompletedWorkflow"
@@ -119,14 +124,41 @@ def refuse_ended(run: Run, how: Ended | None) -> None:
         )
 
 
-def refuse_unheard(seen: Report) -> None:
-    """Raise UsageError where the run has ended, ConnectError where no worker of it would hear."""
-    refuse_ended(seen.run, seen.ended)
-    if not seen.live:
-        raise ConnectError(
-            f"{seen.trouble or 'no worker answers'}, so nothing can be said to the run "
-            f"{seen.run.id!r}. Start `python worker.py`, then say it again"
-        )
+async def hearing(client: Client, run_id: str) -> Run:
+    """Describe the run, if it is open and a worker is there to hear what is said.
+
+    A worker is not asked unless something is wrong: one that is busy with what others say would not
+    answer in time.
+
+    Raises NoSuchRun, UsageError where it has ended, ConnectError where no worker would hear.
+    """
+    run = await runs.describe(client, run_id)
+    refuse_ended(run, await runs.ended(client, run))
+    if not await pollers(client, run.task_queue, since=datetime.now(UTC) - _LONG_POLL):
+        raise _nobody_hears(run, f"no worker of task queue {run.task_queue!r} answers")
+    if run.task_attempt > 1 and not (seen := await runs.report(client, run)).live:
+        raise _nobody_hears(run, seen.trouble)
+    return run
+
+
+async def answering(client: Client, run_id: str) -> Report:
+    """Report as the run's worker does, which may be busy for a while. Raises as `hearing`."""
+    deadline = asyncio.get_running_loop().time() + _SAYS_HOW_IT_IS_WITHIN_S
+    while True:
+        seen = await runs.report(client, await hearing(client, run_id))
+        refuse_ended(seen.run, seen.ended)
+        if seen.live:
+            return seen
+        if asyncio.get_running_loop().time() > deadline:
+            raise _nobody_hears(seen.run, seen.trouble)
+        await asyncio.sleep(_FIRST_PAUSE_S)
+
+
+def _nobody_hears(run: Run, why: str) -> ConnectError:
+    return ConnectError(
+        f"{why}, so nothing can be said to the run {run.id!r}. Start `python worker.py`, then say "
+        "it again"
+    )
 
 
 def claimed_name() -> str:
