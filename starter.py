@@ -103,7 +103,7 @@ def run(tokens: Sequence[str]) -> int:
     try:
         return int(app(tokens) or 0)
     except CycloptsError as error:
-        print(f"error: {_said(error)}", file=sys.stderr)
+        Stream(sys.stderr).print_line(f"error: {_said(error)}", "bold red")
         return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 1

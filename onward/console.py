@@ -8,26 +8,20 @@ bold letters and moving parts are for terminals only, styles never with NO_COLOR
 
 import json
 import sys
-import unicodedata
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Protocol
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from onward.messages import RunStatus, Spend, Tally
-from onward.terminal import Stream
+from onward.terminal import Stream, visible
 from onward.wording import Troubles
 
-_KEPT_CONTROLS = {"\n", "\t"}
-_TURNS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""Kinds of characters that put others into another order: an approver must see what is there."""
-_ONE_BYTE = 0xFF
 _LEAST_SHOWN = Decimal("0.0001")
 _GAP = 2
 """Blanks between two columns of a table."""
@@ -58,31 +52,31 @@ class Output:
 
     def note(self, text: str) -> None:
         """Say something beside the result."""
-        self._line(self._err, text, "dim")
+        self._err.print_line(text, "dim")
 
     def say(self, text: str) -> None:
         """Say something beside the result that matters."""
-        self._line(self._err, text, "")
+        self._err.print_line(text, "")
 
     def warn(self, text: str) -> None:
         """Say what holds something up, or what a person should know."""
-        self._line(self._err, text, "yellow")
+        self._err.print_line(text, "yellow")
 
     def error(self, text: str) -> None:
         """Say why the command did nothing."""
-        self._line(self._err, f"error: {text}", "bold red")
+        self._err.print_line(f"error: {text}", "bold red")
 
     def result(self, text: str) -> None:
         """Print the result itself."""
-        self._line(self._out, text, "")
+        self._out.print_line(text, "")
 
     def styled(self, text: str, style: str) -> None:
         """Print a line of the result, in a style where a terminal shows it."""
-        self._line(self._out, text, style)
+        self._out.print_line(text, style)
 
     def written(self, text: str, style: str = "") -> None:
         """Write a piece of a line of the result, in a style where a terminal shows it."""
-        self._out.print(Text(self._clean(self._out, text), style=style), end="", soft_wrap=True)
+        self._out.print(Text(self._out.clean(text), style=style), end="", soft_wrap=True)
 
     def piece(self, text: str) -> None:
         """Write a piece of the result as it is, without an end of line."""
@@ -104,7 +98,7 @@ class Output:
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
             line = Text(f"{name:<{width}}  ", style="bold" if self._out.is_terminal else "")
-            self._out.print(line.append(self._clean(self._out, value), "not bold"), soft_wrap=True)
+            self._out.print(line.append(self._out.clean(value), "not bold"), soft_wrap=True)
 
     def checks(self, checks: Iterable[tuple[str, str, str]]) -> None:
         """Print what was looked at, a line each: its state, its name, what was found."""
@@ -112,7 +106,7 @@ class Output:
         width = max((len(name) for _, name, _ in rows), default=0)
         for state, name, found in rows:
             line = Text.assemble((f"{state:<5}", _STATE_STYLES[state]), f"  {name:<{width}}  ")
-            self._out.print(line.append(self._clean(self._out, found)), soft_wrap=True)
+            self._out.print(line.append(self._out.clean(found)), soft_wrap=True)
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, figures: int = 0
@@ -140,14 +134,14 @@ class Output:
             else:
                 table.add_column(column, width=width, no_wrap=True, overflow="ellipsis")
         for row in rows:
-            table.add_row(*(Text(self._clean(self._out, cell)) for cell in row))
+            table.add_row(*(Text(self._out.clean(cell)) for cell in row))
         self._out.print(table)
 
     def _rows_apart(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         for first, *rest in rows:
-            self._line(self._out, first, "bold")
+            self._out.print_line(first, "bold")
             told = (f"{name} {cell}" for name, cell in zip(columns[1:], rest, strict=True) if cell)
-            text = Text(self._clean(self._out, " · ".join(told)))
+            text = Text(self._out.clean(" · ".join(told)))
             self._out.print(Padding(text, (0, 0, 0, _GAP)))
 
     def _column_widths(
@@ -177,14 +171,6 @@ class Output:
         """Write out what is buffered."""
         self._out.file.flush()
         self._err.file.flush()
-
-    def _line(self, console: Console, text: str, style: str) -> None:
-        console.print(Text(self._clean(console, text), style=style), soft_wrap=True)
-
-    @staticmethod
-    def _clean(console: Console, text: str) -> str:
-        # What Claude or a tool wrote must not steer the terminal of the person who reads it.
-        return visible(text) if console.is_terminal else text
 
 
 def _widest(cells: Iterable[str]) -> int:
@@ -224,21 +210,6 @@ class _Moving:
         for trouble in troubles:
             text.append(f"\n  {visible(trouble)}", "yellow")
         self._status.update(text)
-
-
-def visible(text: str) -> str:
-    """Show what steers a terminal, or turns the order of what is read, instead of sending it."""
-    return "".join(c if c in _KEPT_CONTROLS or not _steers(c) else _spelt(c) for c in text)
-
-
-def _steers(character: str) -> bool:
-    turns = unicodedata.bidirectional(character) in _TURNS
-    return turns or unicodedata.category(character) == "Cc"
-
-
-def _spelt(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code <= _ONE_BYTE else f"\\u{code:04x}"
 
 
 def count(number: int, noun: str) -> str:

@@ -43,7 +43,10 @@ class Terminal:
 
     async def until(self, words: str) -> None:
         """Wait until the words were shown."""
-        await wait_until(lambda: words in self.text, 30, what=f"{words!r} in {self.raw[-2000:]!r}")
+        try:
+            await wait_until(lambda: words in self.text, 30)
+        except TimeoutError:
+            raise TimeoutError(f"waited 30 s for {words!r}; shown: {self.raw[-2000:]!r}") from None
 
     async def ended(self) -> int:
         """Wait for the end of the command; its exit code."""

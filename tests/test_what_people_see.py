@@ -10,10 +10,11 @@ from calls_prepared import prepared
 from people import say, waiting
 
 from onward import tool
-from onward.console import Output, cost_line, spend_line, visible
+from onward.console import Output, cost_line, spend_line
 from onward.identity import fingerprint
 from onward.messages import RunRequest, Settler, Spend, Waiting
 from onward.spending.tables import COLUMNS
+from onward.terminal import visible
 from workflows.card import card
 from workflows.carrying import state_of
 

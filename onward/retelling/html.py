@@ -7,9 +7,9 @@ script, and its policy forbids one, and every other thing that would be fetched 
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from onward.console import visible
 from onward.retelling.pieces import Kind, Piece
 from onward.retelling.text import SHOWN_CHARS
+from onward.terminal import visible
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _FOLDED: frozenset[Kind] = frozenset({"thinking", "call", "result", "error"})
