@@ -1,4 +1,4 @@
-"""What can be asked about runs, and asked of them, over a connection to Temporal.
+"""What can be asked about runs over a connection to Temporal.
 
 Nothing here prints. Temporal's own errors come out as Onward's: `NoSuchRun`, `ConnectError`.
 """
@@ -31,7 +31,7 @@ from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.indexed import Indexed, indexed
 from onward.invoked import typed
-from onward.messages import CancelRequest, RunStatus, Spend
+from onward.messages import RunStatus, Spend
 from onward.names import WORKFLOW
 
 QUERY_TIMEOUT = timedelta(seconds=3)
@@ -90,6 +90,7 @@ class Run:
     reset: bool = False
     """In a list: it was reset, and goes on as another run of the list."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    """As those by which it was started said, or its workflow; so is `agent`."""
     indexed: Indexed = field(default_factory=Indexed)
 
     @property
@@ -262,18 +263,6 @@ async def spend(client: Client, run: Run, *, offline: bool = False) -> Spent:
         return Spent((await history.recorded(client, run.key)).spend, complete=False)
 
 
-async def cancel(client: Client, run: Run, reason: str = "") -> bool:
-    """Signal the run to stop; False if it had ended already."""
-    if not run.open:
-        return False
-    try:
-        async with rpc_errors(run.id):
-            await _handle(client, run).signal("cancel", CancelRequest(reason=reason))
-    except NoSuchRun:  # so Temporal calls a run that has closed since we looked
-        return False
-    return True
-
-
 # ---- from Temporal's words to ours
 
 
@@ -327,13 +316,19 @@ async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:
         started=_started(info, memo.get(STARTED_MEMO)),
         closed=closed,
         task_queue=info.task_queue,
-        agent=memo.get("agent", ""),
-        prompt=memo.get("prompt", ""),
+        agent=str(memo.get("agent", "")) or told.agent,
+        prompt=str(memo.get("prompt", "")),
         outcome=told.outcome if closed else "",
         waits_for="" if closed else told.waits_for,
-        tags=memo.get(TAGS_MEMO, {}),
+        tags=_tags(memo.get(TAGS_MEMO)) or told.tags,
         indexed=told,
     )
+
+
+def _tags(memo: Any) -> dict[str, str]:
+    # A workflow that is not ours may have something else there.
+    told = cast("dict[str, Any]", memo) if isinstance(memo, dict) else {}
+    return {name: str(value) for name, value in told.items()}
 
 
 async def _with_pending(client: Client, run: Run, answer: DescribeWorkflowExecutionResponse) -> Run:
