@@ -1,7 +1,7 @@
 """What Temporal's index says of a run, which its workflow and whoever started it told it."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from temporalio.api.common.v1 import SearchAttributes
@@ -29,6 +29,8 @@ class Indexed:
     """`RunStatus.state`, and at the end the outcome. Of a run that was cut off: what it was."""
     waits_for: str = ""
     """What a person is asked about first: a `WaitKind`."""
+    agent: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     model: str = ""
     step: int | None = None
     """Steps that are done."""
@@ -47,6 +49,8 @@ def indexed(told: SearchAttributes) -> Indexed:
     return Indexed(
         status=found.get(_STATUS) or found.get(_OUTCOME) or "",
         waits_for=found.get(_WAITING) or "",
+        agent=found.get(_AGENT) or "",
+        tags=dict(tag.split("=", 1) for tag in found.get(_TAGS) or () if "=" in tag),
         model=found.get(_MODEL) or "",
         step=found.get(_STEP),
         tokens=found.get(_TOKENS),

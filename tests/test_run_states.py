@@ -10,13 +10,15 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.converter import encode_typed_search_attribute_value
 
-from onward.names import COST, STATUS, WAITING
+from onward.names import AGENT, COST, STATUS, TAGS, WAITING
 from onward.runs import Run, run_of
 
 _KEYS: dict[str, SearchAttributeKey[Any]] = {
     STATUS: SearchAttributeKey.for_keyword(STATUS),
     WAITING: SearchAttributeKey.for_keyword(WAITING),
     COST: SearchAttributeKey.for_float(COST),
+    AGENT: SearchAttributeKey.for_keyword(AGENT),
+    TAGS: SearchAttributeKey.for_keyword_list(TAGS),
     "OnwardOutcome": SearchAttributeKey.for_keyword("OnwardOutcome"),
 }
 
@@ -65,3 +67,10 @@ async def test_a_name_that_is_somebody_elses_tells_nothing(client: Client) -> No
     info.search_attributes.indexed_fields[STATUS].CopyFrom(number)
     run = await run_of(client, info)
     assert (run.state, run.indexed.cost_usd, run.tags) == ("running", None, {})
+
+
+async def test_a_run_that_no_command_started_has_agent_and_tags(client: Client) -> None:
+    """One that the Temporal UI started has no memo; its workflow has told the index."""
+    told = {AGENT: "support", TAGS: ["order=1042", "query=a=b"]}
+    run = await described(client, "RUNNING", **told)
+    assert (run.agent, run.tags) == ("support", {"order": "1042", "query": "a=b"})
