@@ -232,7 +232,9 @@ class CallAttempt:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             if self._effect != "read" and not self._lease.lost:
-                await asyncio.wait([running], timeout=_GRACE_S)
+                # Another cancel ends the grace: of a worker that stops, or has lost its lease.
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([running], timeout=_GRACE_S)
             if running.done() and not running.cancelled():
                 return running.result()
             running.cancel()

@@ -5,7 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import Bench, Run, app_of, says, uses
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import WorkflowExecutionStatus
 
 from onward import ToolContext, tool
@@ -13,6 +14,7 @@ from onward.testing import wait_until
 from onward.testing.messages_api import Fault
 
 pytestmark = pytest.mark.field("C11")
+CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 SOON: dict[str, Any] = {"graceful_shutdown_timeout": timedelta(seconds=0.2)}
 """What a worker has left for what it cannot finish."""
 
@@ -55,3 +57,33 @@ async def test_an_effect_in_its_middle_is_not_doubled(bench: Bench) -> None:
     assert [result.outcome for result in results] == ["completed", "completed"]
     assert [result.in_doubt for result in results] == [(), ("1.1",)]
     assert (len(keys), len({*keys}), sent) == (2, 1, ["once"])
+
+
+@pytest.mark.cancel
+async def test_an_effect_is_not_left_alone_where_a_cancel_and_a_stop_meet(bench: Bench) -> None:
+    """The grace of the cancel ends with the worker: the tool is stopped, and the call in doubt."""
+    began, stopped = list[bool](), list[bool]()
+
+    @tool(effect="keyed")
+    async def act() -> None:
+        """Act without end."""
+        began.append(True)
+        try:
+            await asyncio.sleep(600)
+        finally:
+            stopped.append(True)
+
+    async with bench.worker(app_of(act), **SOON):
+        run = await bench.start(uses(("act", {})), says())
+        await wait_until(lambda: began, 20, what="the call")
+        await run.handle.signal("cancel")
+        await wait_until(lambda: cancel_requested(run), 20, what="the cancel of the call")
+    async with bench.worker(app_of(act)):
+        result = await run.ended()
+    assert (result.outcome, result.in_doubt, stopped) == ("cancelled", ("1.1",), [True])
+
+
+async def cancel_requested(run: Run) -> bool:
+    """Say whether the run's open activity was asked to end."""
+    pending = (await run.handle.describe()).raw_description.pending_activities
+    return any(each.state == CANCEL_REQUESTED for each in pending)

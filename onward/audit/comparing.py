@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from onward import json_text
-from onward.audit.effects import closed_by_fork
+from onward.audit.effects import closed_for_good
 from onward.audit.held import Held
 from onward.audit.positions import is_step, order
 from onward.audit.timeline import CallStory
@@ -162,7 +162,7 @@ def _may_have_happened(record: Record) -> bool:
     # What a business key stands for is told by the call that acted on it; one that is open is free.
     is_call = not record.fp.startswith("k:")
     unclear = record.st != "open" or (is_call and record.may_have_sent)
-    return unclear and not closed_by_fork(record)
+    return unclear and not closed_for_good(record)
 
 
 def _place(position: str) -> str:

@@ -13,7 +13,7 @@ from onward.audit.held import Held
 from onward.audit.positions import is_call, order, step_number
 from onward.audit.timeline import CallStory
 from onward.messages import BusinessKey, CallResult, ClaudeReply, PreparedCall
-from onward.names import FORK_OWNER
+from onward.names import CANCEL_OWNER, FORK_OWNER
 from onward.records import Record, Restored
 from onward.runs import Pending
 
@@ -223,19 +223,21 @@ def _outcome(
         return "denied", story.told if denied.expired else denied.said
     if end is not None:
         return _ending(end.st, end.result, end.why)
-    if record is not None and closed_by_fork(record):
+    if record is not None and closed_for_good(record):
         return "not run", _closed_by(record)
     if record is not None and record.st in _ENDINGS:
         return _ending(record.st, record.result, record.why)
     return _without_end(story, record, sources)
 
 
-def closed_by_fork(record: Record) -> bool:
-    """Say whether a fork of the run proved that the call never ran, and closed it."""
-    return record.st == "failed" and record.own.startswith(FORK_OWNER)
+def closed_for_good(record: Record) -> bool:
+    """Say whether the end of the run, or a fork of it, proved that the call never ran."""
+    return record.st == "failed" and record.own.startswith((FORK_OWNER, CANCEL_OWNER))
 
 
 def _closed_by(record: Record) -> str:
+    if record.own.startswith(CANCEL_OWNER):
+        return "the run was cancelled before anything was sent, which closed it for good"
     fork = record.own.removeprefix(FORK_OWNER)
     return f"the run ended before its turn came, and its fork ({fork}) closed it for good"
 
