@@ -138,13 +138,13 @@ class Printer:
                 again = message_id in self._messages
                 who = f"{speaker(message_id)}{', as above' if again else ''}"
                 self._flow.line(who, "bold cyan")
-                self._flow.indented("" if again else _cut(text, _SAID_CHARS, _SAID_LINES), "")
+                self._flow.indented("" if again else self._cut(text, _SAID_CHARS, _SAID_LINES), "")
 
     def _call_ended(self, ended: CallEnded) -> None:
         took = "" if ended.took_s is None else f" in {ended.took_s:.1f} s"
         how = ended.how.replace("_", " ")
         self._flow.line(f"{ended.call} {ended.tool}: {how}{took}", _STYLES.get(ended.how, ""))
-        self._flow.indented(_cut(ended.text, _RESULT_CHARS, _RESULT_LINES), "dim")
+        self._flow.indented(self._cut(ended.text, _RESULT_CHARS, _RESULT_LINES), "dim")
 
     def _waits(self, waits: Waits) -> None:
         self._flow.line(waiting_line(self._run_id, waits.waiting), "bold yellow")
@@ -159,7 +159,7 @@ class Printer:
     def _messaged(self, message: Messaged) -> None:
         self._messages.add(message.id)
         self._flow.line(f"{speaker(message.id)} {_by(message.by)}".strip(), "bold cyan")
-        self._flow.indented(_cut(message.text, _SAID_CHARS, _SAID_LINES), "")
+        self._flow.indented(self._cut(message.text, _SAID_CHARS, _SAID_LINES), "")
 
     def _paused(self, paused: Paused) -> None:
         go_on = f"`{typed('resume', self._run_id)}` lets it go on"
@@ -178,6 +178,13 @@ class Printer:
 
     def _run_ended(self, _: RunEnded) -> None:
         self.ended()
+
+    def _cut(self, text: str, chars: int, lines: int) -> str:
+        kept = "\n".join(text[:chars].splitlines()[:lines])
+        left = len(text) - len(kept)
+        if left <= 1:
+            return text
+        return f"{kept}\n… {left:,} characters more: `{typed('transcript', self._run_id)}`"
 
 
 _USUAL = frozenset({"tool_use", "end_turn"})
@@ -229,9 +236,3 @@ def _by(by: str) -> str:
 
 def _cost(spend: Spend) -> str:
     return f"{spend.tokens:,} tokens, {cost_line(spend)}"
-
-
-def _cut(text: str, chars: int, lines: int) -> str:
-    kept = "\n".join(text[:chars].splitlines()[:lines])
-    left = len(text) - len(kept)
-    return text if left <= 1 else f"{kept}\n… {left:,} characters more; `transcript` has them"
