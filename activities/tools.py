@@ -232,7 +232,7 @@ class CallAttempt:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             if self._effect != "read" and not self._lease.lost:
-                # Another cancel ends the grace: of a worker that stops, or has lost its lease.
+                # A lease that is lost meanwhile cancels too: the tool must be stopped all the same.
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([running], timeout=_GRACE_S)
             if running.done() and not running.cancelled():

@@ -61,7 +61,7 @@ async def test_an_effect_in_its_middle_is_not_doubled(bench: Bench) -> None:
 
 @pytest.mark.cancel
 async def test_an_effect_is_not_left_alone_where_a_cancel_and_a_stop_meet(bench: Bench) -> None:
-    """The grace of the cancel ends with the worker: the tool is stopped, and the call in doubt."""
+    """The worker stops after the grace of the cancel: the tool has ended, the call is in doubt."""
     began, stopped = list[bool](), list[bool]()
 
     @tool(effect="keyed")
