@@ -221,7 +221,7 @@ async def test_what_claude_never_saw_is_said_and_a_fork_goes_on_with_it(
         await run.handle.signal("cancel", "wrong order")
         result = await run.ended()
         assert result.unseen == (PersonSaid(id="m-1", text="also check B"),)
-        for command in ("result", "watch"):
+        for command in ("result", "watch", "transcript"):
             shown = await cli(command, run.name)
             assert "Claude never saw a message" in shown.err
             assert "\n  m-1: also check B" in shown.err

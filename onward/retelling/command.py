@@ -7,6 +7,8 @@ from temporalio.client import Client
 
 from onward import history, json_text
 from onward.console import Output, count
+from onward.documents import unseen_lines
+from onward.history import Ended
 from onward.messages import Fork
 from onward.retelling import html, text
 from onward.retelling.pieces import pieces
@@ -27,7 +29,8 @@ async def transcript(run_id: str, out: Output, *, form: Format, whole: bool) -> 
     session = await open_session(out)
     run = await find_run(session, run_id)
     retelling = await retell(session.client, run)
-    about = await _about(session.client, run, retelling)
+    done = await ended(session.client, run)
+    about = await _about(session.client, run, retelling, done)
     match form:
         case "text":
             out.styled(f"{run.id}: {about}", "dim")
@@ -36,15 +39,15 @@ async def transcript(run_id: str, out: Output, *, form: Format, whole: bool) -> 
             _write(request(retelling), out)
         case "html":
             _write(html.page(run.id, about, pieces(retelling)), out)
-    for note in _notes(run, retelling, form):
+    unseen = unseen_lines(run.id, done.result.unseen) if done else []
+    for note in (*_notes(run, retelling, form), *unseen):
         out.note(note)
     return 0
 
 
-async def _about(client: Client, run: Run, retelling: Retelling) -> str:
+async def _about(client: Client, run: Run, retelling: Retelling, done: Ended | None) -> str:
     frozen = json_text.load_object(retelling.opening.frozen)
     steps = count(retelling.count, "step")
-    done = await ended(client, run)
     state = done.result.outcome if done else run.state
     about = f"agent {run.agent}, {frozen.get('model')}, {steps}, {state}"
     parent = await _parent(client, run)
