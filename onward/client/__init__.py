@@ -15,6 +15,7 @@ from onward.client.connecting import Client, StartedRun, connect
 from onward.client.events import Event
 from onward.client.handle import Decision, RunHandle
 from onward.errors import ConnectError, NoSuchRun, OnwardError, RedisFull, UsageError
+from onward.live import happenings
 from onward.messages import LimitOverrides, Limits, RunResult, RunStatus, Sent, Spend, Waiting
 from onward.runs import Report, Run, Spent
 
@@ -40,4 +41,5 @@ __all__ = [
     "UsageError",
     "Waiting",
     "connect",
+    "happenings",
 ]
