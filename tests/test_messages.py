@@ -194,7 +194,8 @@ def until_told(text: str) -> Callable[[Asked], Step]:
         ({"text": "x" * 100_001}, "100,001 bytes"),
         ({"text": "x", "id": "prompt"}, "'prompt'"),
         ({"text": "x", "id": "continue:1"}, "'continue:1'"),
-        ({"text": "x", "id": "i" * 201}, "200 characters at most"),
+        ({"text": "x", "id": "i" * 201}, "200 printable characters at most"),
+        ({"text": "x", "id": "a\n── step 9 ──"}, "200 printable characters at most"),
     ],
 )
 async def test_what_cannot_be_told_is_refused(

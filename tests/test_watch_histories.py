@@ -5,7 +5,7 @@ from temporalio.client import Client, WorkflowHistory
 from test_recorded_histories import RECORDED
 
 from onward.audit.timeline import Timeline
-from onward.live.happenings import Asked, Replied, Trouble
+from onward.live.happenings import Asked, Happening, Replied, Trouble
 from onward.live.story import Story
 
 
@@ -13,7 +13,7 @@ from onward.live.story import Story
 async def test_a_recorded_history_is_told(client: Client, name: str) -> None:
     """No event of it is one that cannot be shown, and each step that was asked has its reply."""
     story, timeline = Story(client), Timeline(client)
-    history, told = WorkflowHistory.from_json(name, RECORDED[name]), []
+    history, told = WorkflowHistory.from_json(name, RECORDED[name]), list[Happening]()
     for event in history.events:
         told += await story.hear(event)
         await timeline.hear(event)

@@ -165,7 +165,7 @@ async def steered(bench: Bench) -> Run:
     await waiting(run, 3)
     await run.handle.signal("pause", {"reason": "lunch", "by": "ann"})
     await send(run, "also check B", id="m-1")
-    await say(run, "approve", "1.1", edit='{"cents": 3}')
+    await say(run, "approve", "1.1", edit='{"cents":\n3}')
     await say(run, "approve", "1.2", remember=True)
     await say(run, "deny", "1.3", why="too much")
     await run.handle.signal("resume", {"by": "bob"})
@@ -188,14 +188,14 @@ async def test_what_people_say_is_told_accounted_for_and_retold(
     assert told == [
         Paused("lunch", "ann"),
         Messaged("m-1", "also check B", by),
-        Decided("approved", "1.1", by, '{"cents": 3}', '{"cents":5}'),
+        Decided("approved", "1.1", by, '{"cents":\n3}', '{"cents":5}'),
         Decided("approved", "1.2", by, remember=True),
         Decided("denied (too much)", "1.3", by),
         Resumed("", "bob"),
         Stopping("wrong order", "ann"),
     ]
     shown = (await cli("watch", run.name, "--all")).out
-    assert f'1.1 approved by {by}, with another input:\n  {{"cents": 3}}\n  instead of' in shown
+    assert f'1.1 approved by {by}, with another input:\n  {{"cents":\n  3}}\n  instead of' in shown
     assert "person (message m-1) by" in shown
     assert "person (message m-1), as above" in shown
     assert "asked to stop by ann: wrong order" in shown
@@ -207,12 +207,13 @@ async def check_audit(cli: Cli, run: Run) -> None:
     rows = by_call((await cli("audit", run.name, "--verify", "--json")).json)
     edited, remembers, denied, remembered = (rows[call] for call in ("1.1", "1.2", "1.3", "2.1"))
     assert (edited["asked_for"], edited["summary"]) == ("cents=5", "cents=3")
-    assert edited["decisions"][0]["edit"] == '{"cents": 3}'
+    assert edited["decisions"][0]["edit"] == '{"cents":\n3}'
     assert remembers["decisions"][0]["remember"]
     assert (denied["outcome"], denied["why"]) == ("denied", "too much")
     assert remembered["decisions"][0]["said"] == "together with 1.2"
     shown = (await cli("audit", run.name)).out
     assert "Claude asked for  cents=5" in shown
+    assert 'with another input: {"cents": 3}' in shown
     assert "by operator@desk, as their client claimed, and those like it" in shown
 
 

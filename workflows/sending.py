@@ -28,10 +28,11 @@ def not_sendable(state: RunState, said: Message, update: str) -> str | None:
 
 
 def _unfit(name: str, text: str) -> str | None:
-    if name in _OURS or name.startswith(GO_ON_NOTICE) or len(name) > _MOST_ID_CHARS:
+    ours = name in _OURS or name.startswith(GO_ON_NOTICE)
+    if ours or len(name) > _MOST_ID_CHARS or not name.isprintable():
         return (
-            f"found the message id {name[:_MOST_ID_CHARS]!r}; expected {_MOST_ID_CHARS} characters "
-            "at most, and none that Onward itself uses"
+            f"found the message id {name[:_MOST_ID_CHARS]!r}; expected {_MOST_ID_CHARS} printable "
+            "characters at most, and none that Onward itself uses"
         )
     if not text.strip():
         return "the message is empty; expected some text for Claude"

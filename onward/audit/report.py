@@ -45,7 +45,8 @@ def show(report: Report, out: Output) -> None:
         out.json(_document(report))
         return
     for effect in report.effects:
-        out.facts(_facts(effect))
+        # In a line each: what somebody claims to be called cannot pass for a fact of ours.
+        out.facts((name, " ".join(value.splitlines())) for name, value in _facts(effect))
         out.result("")
     out.result(_total(report.effects, f"of run {report.run.id}"))
     if report.parent:
