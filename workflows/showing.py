@@ -12,6 +12,8 @@ from workflows.state import RunState
 
 _OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 """Of runs that a worker of before 0.5 began; so is what is set of `OnwardWaiting` alone."""
+_KEYWORD_LETTERS = 255
+"""Of a keyword, in the visibility stores that are SQL databases."""
 _KEYS: dict[names.AttributeType, Any] = {
     "Keyword": SearchAttributeKey.for_keyword,
     "KeywordList": SearchAttributeKey.for_keyword_list,
@@ -55,15 +57,17 @@ def _set_attributes(state: RunState) -> None:
 
 
 def _values(state: RunState) -> dict[str, Any]:
+    spend = state.spend
+    unknown = spend.unpriced_requests and not spend.cost_usd
     return {
         names.STATUS: state.status_word,
         names.AGENT: state.request.agent,
-        names.MODEL: (state.opening.model if state.opening else "") or None,
+        names.MODEL: (state.opening.model if state.opening else "")[:_KEYWORD_LETTERS] or None,
         names.WAITING: _first_waiting(state),
         names.TAGS: [f"{name}={value}" for name, value in state.request.tags.items()] or None,
         names.STEP: state.steps,
-        names.TOKENS: state.spend.tokens,
-        names.COST: float(state.spend.cost_usd),
+        names.TOKENS: spend.tokens,
+        names.COST: None if unknown else float(spend.cost_usd),
     }
 
 
