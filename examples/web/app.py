@@ -6,7 +6,7 @@ Whoever reaches it may start runs and approve calls: put your own login in front
 `by` from that instead of from the request.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -27,7 +27,7 @@ from onward.client import (
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
     """Connect once, for all requests."""
     app.state.client = await onward.client.connect()
     yield
