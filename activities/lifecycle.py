@@ -93,7 +93,8 @@ class LifecycleActivities:
             result = given.result
             try:
                 ledger = self._services.ledger(given.run)
-                result = await _settled(ledger, given, await _with_lost_spend(ledger, given))
+                result = await _with_lost_spend(ledger, given)
+                result = await _settled(ledger, given, result)
                 if given.asking:  # it may have been cancelled while it waited for its turn
                     name = step_name(given.run, given.asking)
                     await give_back(self._services.rate_limits, name)

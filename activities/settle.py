@@ -7,9 +7,10 @@ from typing import Any
 
 from activities.failures import again
 from onward import json_text
+from onward.errors import LedgerUnreadable
 from onward.forking.copying import NOT_RUN
 from onward.forking.cut import StepCall
-from onward.ledger import Claim, Ledger
+from onward.ledger import Claim, Ledger, Verdict
 from onward.messages import CallResult, Doubt, PreparedCall, Witness
 
 _LEASE_MS = 10_000
@@ -22,14 +23,11 @@ async def settle(ledger: Ledger, asked: StepCall, token: str) -> None:
     `token` names who settles, the same in each attempt. Raises what Temporal retries while an old
     attempt holds a lease on it.
     """
-    claim = await _closed(ledger, asked.call, asked.witness, token)
-    if claim.verdict == "busy":
-        until = datetime.now(UTC) + timedelta(milliseconds=claim.wait_ms)
-        text = (
-            f"call {asked.call.call} of the run to copy is held by an old attempt until {until:%X} "
-            "UTC"
-        )
-        raise again("busy", f"{text}; the fork waits for it", delay_s=claim.wait_ms / 1000)
+    name, end = asked.call.call, await _closed(ledger, asked.call, asked.witness, token)
+    if end.verdict == "busy":
+        until = datetime.now(UTC) + timedelta(milliseconds=end.wait_ms)
+        text = f"call {name} of the run to copy is held by an old attempt until {until:%X} UTC"
+        raise again("busy", f"{text}; the fork waits for it", delay_s=end.wait_ms / 1000)
 
 
 async def is_definite(ledger: Ledger, doubt: Doubt, token: str, patience_s: float) -> bool:
@@ -38,16 +36,20 @@ async def is_definite(ledger: Ledger, doubt: Doubt, token: str, patience_s: floa
     An attempt that holds a lease is waited for, `patience_s` seconds at most.
     """
     ends = time.monotonic() + patience_s
-    while (claim := await _closed(ledger, doubt.call, doubt.witness, token)).verdict == "busy":
-        if time.monotonic() > ends:
-            return False
-        await asyncio.sleep(claim.wait_ms / 1000)
-    sent = claim.verdict == "claimed" and claim.may_have_sent
-    return claim.verdict in {"claimed", "done", "failed"} and not sent
+    try:
+        while (end := await _closed(ledger, doubt.call, doubt.witness, token)).verdict == "busy":
+            if time.monotonic() > ends:
+                return False
+            await asyncio.sleep(end.wait_ms / 1000)
+    except LedgerUnreadable:  # a newer release's record: whether it is settled, only that can tell
+        return False
+    return end.verdict in {"done", "failed"}
 
 
-async def _closed(ledger: Ledger, call: PreparedCall, witness: Witness, token: str) -> Claim:
-    """Claim a call as an attempt would, and close it; returns what the claim found.
+async def _closed(
+    ledger: Ledger, call: PreparedCall, witness: Witness, token: str
+) -> Claim | Verdict:
+    """Claim a call as an attempt would, and close it; returns what the ledger says of it then.
 
     The claim alone can prove that no attempt came before: a look could not, because a paused one
     might claim it a moment later, and act. Then it failed; or it is in doubt.
@@ -56,9 +58,9 @@ async def _closed(ledger: Ledger, call: PreparedCall, witness: Witness, token: s
     claim = await ledger.claim(
         call.call, **same, lease_ms=_LEASE_MS, witness=witness, lineage=False
     )
-    if claim.verdict == "claimed" and claim.may_have_sent:
-        await ledger.doubt(call.call, **same, why=_WHY)
-    elif claim.verdict == "claimed":
-        never = CallResult(status="failed", content=json_text.dumps(NOT_RUN), is_error=True)
-        await ledger.fail(call.call, **same, fence=claim.fence, error=never.record())
-    return claim
+    if claim.verdict != "claimed":
+        return claim
+    if claim.may_have_sent:
+        return await ledger.doubt(call.call, **same, why=_WHY)
+    never = CallResult(status="failed", content=json_text.dumps(NOT_RUN), is_error=True)
+    return await ledger.fail(call.call, **same, fence=claim.fence, error=never.record())

@@ -1,6 +1,7 @@
 """A cancel: what it stops, and what it must not lose."""
 
 import asyncio
+import json
 import threading
 import time
 from contextlib import nullcontext
@@ -115,6 +116,26 @@ async def test_a_call_that_never_got_through_is_not_in_doubt(
     audit = (await cli("audit", run.name, "--verify", "--json")).json
     assert [call["outcome"] for call in audit["effects"]] == ["not run"]
     assert audit["differences"] == []
+
+
+async def test_a_record_that_nobody_here_can_read_keeps_no_run_from_its_end(bench: Bench) -> None:
+    """A newer release wrote it, and may know: the call is in doubt, and nothing is overwritten."""
+
+    @tool
+    async def act() -> None:
+        """Act."""
+
+    async with bench.worker(app_of(act)):
+        run = await bench.start(uses(("act", {}), delay_s=1), says())
+        await wait_until(lambda: run.requests, 20, what="the request")
+        newer = json.dumps({"v": 99, "st": "flying"})
+        await bench.redis.hset(bench.ledger(run).key, "s:1.1", newer)
+        await wait_until(run.failing_activity, 20, what="an attempt that cannot read it")
+        await run.handle.signal("cancel")
+        result = await run.ended()
+    kept = await bench.redis.hget(bench.ledger(run).key, "s:1.1")
+    assert (result.outcome, result.in_doubt) == ("cancelled", ("1.1",))
+    assert kept == newer.encode()
 
 
 async def canceled(run: Run) -> RunResult:
