@@ -1,4 +1,4 @@
-"""Everything that commands print. With `terminal` the only module that imports `rich`.
+"""Everything that commands print, but the picture of the demo.
 
 Results go to standard output, everything about them to standard error, so that
 `RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.

@@ -5,13 +5,14 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from onward.demo.chase import Snapshot, View
+from onward.terminal import Stream
 
 _EVERY_STEPS = 10
 
@@ -23,7 +24,7 @@ def view(*, silent: bool) -> Generator[View]:
         yield Silence()
     elif sys.stdout.isatty():
         # On stderr nothing is drawn over: logs of ours are shown above the picture by rich.
-        with Live(console=Console(), refresh_per_second=10, transient=False) as live:
+        with Live(console=Stream(), refresh_per_second=10, transient=False) as live:
             yield Picture(live)
     else:
         yield Lines()
