@@ -66,7 +66,7 @@ def check_effects(bench: CrashBench, storm: Storm) -> None:
     assert {order: bench.effects(order) for order in orders} == dict.fromkeys(orders, 1)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_what_is_said_in_a_storm_is_taken_once(crash_bench: CrashBench) -> None:
     """120 messages and 12 approvals, some twice, three workers killed, histories continued."""
     figures = await raged(crash_bench, SHORT)

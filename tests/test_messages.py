@@ -77,8 +77,8 @@ def said(run: Run) -> list[str]:
 
 
 def slowly(text: str) -> Step:
-    """Make a step whose reply takes a second or so."""
-    return says(text * 8, chunk_delay_s=0.15)
+    """Make a step whose reply takes longer than a busy machine needs to hear a message."""
+    return says(text * 8, chunk_delay_s=0.3)
 
 
 async def asked(run: Run, times: int) -> None:
@@ -110,7 +110,7 @@ async def test_what_is_said_while_a_turn_is_paused_waits_for_the_next(bench: Ben
     paused = Step(
         content=[{"type": "text", "text": "Searching. " * 8}, SEARCH],
         stop_reason="pause_turn",
-        chunk_delay_s=0.15,
+        chunk_delay_s=0.3,
     )
     goes_on = Step(content=[FOUND, {"type": "text", "text": "It rains."}])
     async with bench.worker(app_of()):
