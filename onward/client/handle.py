@@ -11,14 +11,8 @@ from pydantic import ValidationError
 from onward import run_input, runs, watching
 from onward.client.editing import edited_input
 from onward.client.events import Event, events
-from onward.client.saying import (
-    answering,
-    claimed_name,
-    hearing,
-    say,
-    signal,
-    still_open,
-)
+from onward.client.hearing import answering, hearing, still_open
+from onward.client.saying import claimed_name, say, signal
 from onward.connection import Connection
 from onward.errors import UsageError
 from onward.invoked import typed
