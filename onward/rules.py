@@ -12,6 +12,7 @@ from onward.errors import AppError
 from onward.names import READ_RESULT
 from onward.tools.decorator import Tool
 from onward.tools.options import Options, takes
+from onward.wording import UNDECIDED
 
 RuleDecision = Literal["allow", "ask", "deny"]
 Where = Mapping[str, str] | Callable[[dict[str, Any]], bool]
@@ -105,7 +106,7 @@ def _word(rule: Rule, tool: str, given: Mapping[str, Any]) -> _Word | None:
         if rule.decision == "allow":
             return None
         said = f"{type(error).__name__}: {error}"
-        why = f"whether to {rule.decision} could not be decided: {said}"[:_LONGEST_ERROR]
+        why = f"whether to {rule.decision} {UNDECIDED}: {said}"[:_LONGEST_ERROR]
         return _Word("ask", why, sure=False)
 
 

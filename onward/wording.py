@@ -9,6 +9,8 @@ from onward.invoked import PROGRAM
 from onward.messages import ContextUse, Paused, Waiting
 
 _UNKNOWN = "OUTCOME UNKNOWN"
+UNDECIDED = "could not be decided"
+"""Of a reason to ask: a rule failed, so nobody's silence and no memory may count as a yes."""
 _NOBODY = "Nobody answered within"
 _RAISED_BY = {
     "limit_steps": "--max-steps N",

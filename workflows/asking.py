@@ -18,7 +18,7 @@ from onward.messages import (
     WaitKind,
     Witness,
 )
-from onward.wording import in_words
+from onward.wording import UNDECIDED, in_words
 from workflows.continuing import HistoryIsLong, may_continue
 from workflows.running import now_ms
 from workflows.state import RunState
@@ -47,7 +47,8 @@ def _was_asked(state: RunState, call: str) -> bool:
 
 def remember(state: RunState, call: PreparedCall) -> None:
     """Let later calls of the run that would be asked about likewise need no approval."""
-    state.remembered = (*state.remembered, _remembered(call))
+    if UNDECIDED not in call.ask:
+        state.remembered = (*state.remembered, _remembered(call))
 
 
 def _remembered(call: PreparedCall) -> Remembered:
