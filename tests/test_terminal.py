@@ -107,10 +107,9 @@ async def test_a_narrow_terminal_cuts_no_id(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}], ids=str)
-@pytest.mark.parametrize("tokens", ["--help", "status", "list"])
-@pytest.mark.usefixtures("queue")
-async def test_styles_are_for_who_wants_them(tokens: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("typed", ["--help", "status"])
+async def test_styles_are_for_who_wants_them(typed: str, environment: dict[str, str]) -> None:
     """With NO_COLOR, or on a dumb terminal, nothing is bold, dim or coloured; else something is."""
-    async with terminal(*tokens.split(), environment=environment) as shown:
+    async with terminal(typed, environment=environment) as shown:
         await shown.ended()
     assert ("\x1b" in shown.raw) is not bool(environment)
