@@ -42,13 +42,13 @@ class Hesitant:
     def status(self) -> RunStatus:
         return RunStatus(agent="tester", state="running", step="1", doing="")
 
-    @workflow.update(name="send")
+    @workflow.update(name="send", unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON)
     async def send(self, said: Message) -> Sent:
         update = workflow.current_update_info()
         self._asked.append((said.id, update.id if update else ""))
-        if said.text == "end":
+        if said.text.startswith("end"):
             self._ended = True
-        if said.text == "wait":
+        if said.text in {"wait", "end before the answer"}:
             await workflow.wait_condition(lambda: False)
         if said.text == "again" and len(self._asked) < 3:
             raise ApplicationError("It moves. Say it again then", type="usage", non_retryable=True)
@@ -124,3 +124,10 @@ async def test_a_run_that_ends_meanwhile_says_so(bench: Bench) -> None:
         await run.result()
         with pytest.raises(UsageError, match=r"has ended \(completed\).*fork"):
             await run.send("Too late.")
+
+
+async def test_a_run_that_ends_before_it_answers_may_have_heard_it(bench: Bench) -> None:
+    """Nobody is told that nothing was changed where nobody knows."""
+    async with hesitant(bench) as run:
+        with pytest.raises(UsageError, match=r"has ended \(completed\).*may have heard you before"):
+            await run.send("end before the answer")

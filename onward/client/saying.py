@@ -36,11 +36,10 @@ _SAY_AGAIN = "Say it again"
 _CLOSED_MEANWHILE = "AcceptedUpdateCompletedWorkflow"
 # Of what is not text, as a shell hands it on: half of a character, another encoding.
 _NO_TEXT = "what you say is no valid text. Give it as UTF-8"
-_PASSES = {
+_NOT_TAKEN = {
     RPCStatusCode.ABORTED,
     RPCStatusCode.NOT_FOUND,  # that workflow run has closed: the run may go on in another one
     RPCStatusCode.RESOURCE_EXHAUSTED,  # ten updates are under way, or the server is busy
-    RPCStatusCode.UNAVAILABLE,
 }
 
 Answer = TypeVar("Answer", bound=Wire)
@@ -96,10 +95,13 @@ def claimed_name() -> str:
 class _NotNow(Exception):
     """The run did not take it, and may when it hears it again."""
 
-    def __init__(self, why: str, *, refused: bool = False) -> None:
-        super().__init__(why)
-        self.refused = refused
-        """The run itself said so: nothing was changed."""
+
+class _SayAgain(_NotNow):
+    """The run itself asks for that."""
+
+
+class _Lost(_NotNow):
+    """Whether the run took it, nobody knows."""
 
 
 @dataclass
@@ -113,6 +115,8 @@ class _Saying(Generic[Answer]):
     update_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     why: str = ""
     """Why it was not taken yet."""
+    lost: bool = False
+    """It may have been taken all the same."""
 
     async def until_taken(self, run: Run) -> Answer:
         """Say it to the run, and to the workflow runs in which that goes on."""
@@ -125,13 +129,24 @@ class _Saying(Generic[Answer]):
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             with suppress(ConnectError):
-                run = await still_open(self.client, run)
+                run = await self._still_open(run)
 
     def _note(self, not_now: _NotNow) -> None:
-        self.why = str(not_now)
-        if not_now.refused:
+        self.why, self.lost = str(not_now), self.lost or isinstance(not_now, _Lost)
+        if isinstance(not_now, _SayAgain):
             # Under its id, the same workflow run would give the same answer for ever.
             self.update_id = uuid.uuid4().hex
+
+    async def _still_open(self, run: Run) -> Run:
+        try:
+            return await still_open(self.client, run)
+        except UsageError as ended:
+            if self.lost:
+                told = typed("watch", run.id, "--all")
+                raise UsageError(
+                    f"{ended}. It may have heard you before: `{told}` tells"
+                ) from ended
+            raise
 
     async def _once(self, run: Run) -> Answer:
         handle: Any = self.client.get_workflow_handle(run.id, run_id=run.run_id)
@@ -147,10 +162,12 @@ class _Saying(Generic[Answer]):
             # Temporal's client turns a cancel into this: Ctrl-C and `WITHIN_S` would be lost.
             if (task := asyncio.current_task()) and task.cancelling():
                 raise asyncio.CancelledError from error
-            raise _NotNow("Temporal does not answer") from error
+            raise _Lost("Temporal does not answer") from error
         except RPCError as error:
-            if error.status in _PASSES:
+            if error.status in _NOT_TAKEN:
                 raise _NotNow(error.message) from error
+            if error.status == RPCStatusCode.UNAVAILABLE:
+                raise _Lost(error.message) from error
             async with runs.rpc_errors(run.id):
                 raise
         return self.answer.model_validate(answer)
@@ -160,7 +177,5 @@ def _refusal(error: WorkflowUpdateFailedError) -> Exception:
     # As text, Temporal's errors begin with their type.
     why = getattr(error.cause, "message", str(error.cause))
     if isinstance(error.cause, ApplicationError) and error.cause.type == _CLOSED_MEANWHILE:
-        return _NotNow(why)
-    if _SAY_AGAIN in why:
-        return _NotNow(why, refused=True)
-    return UsageError(f"{why}. Nothing was changed")
+        return _Lost(why)
+    return _SayAgain(why) if _SAY_AGAIN in why else UsageError(f"{why}. Nothing was changed")
