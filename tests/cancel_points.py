@@ -82,6 +82,10 @@ def _plain(**fields: object) -> Callable[[str, bool], Step]:
     return lambda _order, _killed: step
 
 
+def _read(tool: str) -> Callable[[str, bool], Step]:
+    return lambda _order, _killed: uses((tool, {}))
+
+
 def _effect(tool: str, before: str = "", trouble: str = "") -> Callable[[str, bool], Step]:
     """Make a call that takes a second, or for ever, before it fires or at the other side."""
 
@@ -167,8 +171,8 @@ POINTS = [
         held="recorded",
     ),
     # The reply that asks for a read is in history with its result: a death loses both.
-    Point("in a read", lambda *_: uses(("look", {})), _at("look"), _READ, _NOTHING),
-    Point("in a read that blocks", lambda *_: uses(("stare", {})), _at("stare"), _READ, _READ),
+    Point("in a read", _read("look"), _at("look"), _READ, _NOTHING),
+    Point("in a read that blocks", _read("stare"), _at("stare"), _READ, _READ),
     *_effects("refund"),
     *_effects("pay_out"),
     Point("at an approval", _effect("refund_when_approved"), _waits, _NOT_RUN, _NOT_RUN),

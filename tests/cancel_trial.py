@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from onward.messages import Fork, RunRequest, RunResult
 from onward.names import WORKFLOW
 from onward.rates import pool
 from onward.testing import PaymentsProcess, WorkerProcess, wait_until
-from onward.testing.messages_api import Script
+from onward.testing.messages_api import Entry, Script
 
 Way = Literal["signal", "server"]
 WAYS: tuple[Way, ...] = ("signal", "server")
@@ -80,15 +81,11 @@ class Cell:
 
     async def end(self) -> None:
         """Wait for the run's end, and take its result."""
-        await wait_until(self._closed, DEADLINE_S, what=f"the end of {self}")
+        self.result = await end_of(self.run)
         self.took_s = time.time() - self.cancelled_s
         last = self.run.requests[-1]
         await wait_until(lambda: last.t_end, DEADLINE_S, what=f"the last request's end of {self}")
         self.dropped_s = max((last.t_end or 0) - self.cancelled_s, 0)
-        self.result = await _result(self.run)
-
-    async def _closed(self) -> bool:
-        return (await _newest(self.run).describe()).status != WorkflowExecutionStatus.RUNNING
 
 
 async def begin(
@@ -156,30 +153,12 @@ def _counted(cell: Cell) -> bool:
 async def _fork_problems(cell: Cell) -> list[str]:
     """Go on from the end: Claude's side refuses any request whose transcript is not valid."""
     await _forget_rates(cell)
-    run, seen = cell.run, len(cell.run.requests)
-    await _fork(cell)
-    sent = run.requests[seen:]
+    sent, run = await go_on(cell.run), cell.run
     broken = [problem for entry in run.requests for problem in entry.violations]
     if broken or len(sent) != 1:
         return [f"the fork sent {len(sent)} requests, with {broken}"]
     told, wanted = _last_words(sent[0].body), _TEXTS.get(cell.ends.told, "")
     return [] if wanted in told and "Go on." in told else [f"the fork told {told}"]
-
-
-async def _fork(cell: Cell) -> None:
-    run = cell.run
-    run.bench.api.scripts[run.name] = Script(default=says())
-    newest = await _newest(run).describe()
-    first = run.handle.first_execution_run_id or ""
-    parent = Fork(workflow_id=run.name, run_id=newest.run_id, first_run_id=first)
-    handle: WorkflowHandle[Any, RunResult] = await run.bench.temporal.start_workflow(
-        WORKFLOW,
-        RunRequest(prompt="Go on.", agent="tester", fork=parent),
-        id=f"fork-of-{run.name}",
-        task_queue=run.bench.queue,
-        result_type=RunResult,
-    )
-    assert (await asyncio.wait_for(handle.result(), DEADLINE_S)).outcome == "completed"
 
 
 async def _forget_rates(cell: Cell) -> None:
@@ -195,12 +174,39 @@ def _last_words(body: str) -> str:
     return json.dumps(json.loads(body)["messages"][-1]["content"])
 
 
-async def _result(run: Run) -> RunResult:
+# ---- any run
+
+
+async def end_of(run: Run) -> RunResult:
+    """Wait until a run has ended, however it was cancelled, and return its result."""
+
+    async def over() -> bool:
+        return (await _newest(run).describe()).status != WorkflowExecutionStatus.RUNNING
+
+    await wait_until(over, DEADLINE_S, what=f"the end of {run.name}")
     newest = await _newest(run).describe()
     ended = await history.ended(run.bench.temporal, RunKey(run.name, newest.run_id))
     assert ended is not None, "it has ended"
     assert ended.spend_complete, "it has said how"
     return ended.result
+
+
+async def go_on(run: Run) -> Sequence[Entry]:
+    """Fork a run that has ended; returns what the fork asked Claude before it ended too."""
+    asked = len(run.requests)
+    run.bench.api.scripts[run.name] = Script(default=says())
+    newest = await _newest(run).describe()
+    first = run.handle.first_execution_run_id or ""
+    parent = Fork(workflow_id=run.name, run_id=newest.run_id, first_run_id=first)
+    handle: WorkflowHandle[Any, RunResult] = await run.bench.temporal.start_workflow(
+        WORKFLOW,
+        RunRequest(prompt="Go on.", agent="tester", fork=parent),
+        id=f"fork-of-{run.name}",
+        task_queue=run.bench.queue,
+        result_type=RunResult,
+    )
+    assert (await asyncio.wait_for(handle.result(), DEADLINE_S)).outcome == "completed"
+    return run.requests[asked:]
 
 
 def _newest(run: Run) -> WorkflowHandle[Any, Any]:

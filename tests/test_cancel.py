@@ -11,14 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import Bench, app_of, says, uses
+from cancel_trial import end_of
 from redis.exceptions import ConnectionError as RedisAway
 from temporalio.client import WorkflowFailureError
 
 from onward import NotSent, tool
-from onward.history import RunKey, ended
 from onward.ledger import Ledger
-from onward.messages import RunResult
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault
 
@@ -90,7 +89,7 @@ async def test_a_cancel_beside_a_result_forgets_no_doubt(bench: Bench) -> None:
         asked.set()
         await stopping
     async with bench.worker(app_of(act)):
-        result = await canceled(run)
+        result = await end_of(run)
     assert (result.outcome, result.in_doubt) == ("cancelled", ("1.1",))
 
 
@@ -111,7 +110,7 @@ async def test_a_call_that_never_got_through_is_not_in_doubt(
         run = await bench.start(uses(("act", {})), says())
         await wait_until(lambda: len(tried) > 1, 20, what="two tries")
         await (run.handle.signal("cancel") if by == "signal" else run.handle.cancel())
-        result = await (run.ended() if by == "signal" else canceled(run))
+        result = await end_of(run)
     assert (result.outcome, result.in_doubt) == ("cancelled", ())
     audit = (await cli("audit", run.name, "--verify", "--json")).json
     assert [call["outcome"] for call in audit["effects"]] == ["not run"]
@@ -136,17 +135,6 @@ async def test_a_record_that_nobody_here_can_read_keeps_no_run_from_its_end(benc
     kept = await bench.redis.hget(bench.ledger(run).key, "s:1.1")
     assert (result.outcome, result.in_doubt) == ("cancelled", ("1.1",))
     assert kept == newer.encode()
-
-
-async def canceled(run: Run) -> RunResult:
-    """Wait for the end of a run that was cancelled in Temporal, and return its result."""
-    with pytest.raises(WorkflowFailureError):
-        await run.handle.result()
-    run.check_requests()
-    key = RunKey(run.name, (await run.handle.describe()).run_id)
-    found = await ended(run.bench.temporal, key)
-    assert found is not None, "it has ended"
-    return found.result
 
 
 async def test_a_cancel_between_attempts_counts_what_was_sent(bench: Bench) -> None:
