@@ -17,7 +17,6 @@ from onward.messages import Edited, EditInput, Opening
 from onward.names import EDIT
 from onward.transcript import BEGINNING
 
-_MOST_BYTES = 100_000
 _MOST_DEEP = 200
 
 
@@ -58,10 +57,7 @@ class EditActivity:
 
 def _unfit(edit: str) -> str:
     """Say to a person why their text is no tool's input; empty if it may be one."""
-    size, depth = len(edit.encode()), json_text.depth(edit)
-    if size > _MOST_BYTES:
-        return f"the edit has {size:,} bytes, expected {_MOST_BYTES:,} at most"
-    if depth > _MOST_DEEP:
+    if (depth := json_text.depth(edit)) > _MOST_DEEP:
         return f"the edit is nested {depth:,} deep, expected {_MOST_DEEP} at most"
     try:
         json_text.load_object(edit)

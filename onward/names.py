@@ -38,6 +38,11 @@ and of an ended run its outcome; `OnwardWaiting` is what a run waits for: a `Wai
 an element of `OnwardTags` is `name=value`."""
 RULES = 4
 """`Opening.rules` of the runs that this release begins."""
+AGAIN = "Say it again"
+"""In a run's refusal of what it can take in a moment: clients then say it again by themselves."""
+MAX_SAID_BYTES = 100_000
+"""Of a message to Claude, and of an input that a person gives a call. What is longer is better put
+where a tool can read it."""
 READ_RESULT = "read_result"
 """The tool that every agent with tools has beside its own."""
 

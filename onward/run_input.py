@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from onward.errors import UsageError
+from onward.names import MAX_SAID_BYTES
 
-MAX_PROMPT_BYTES, MAX_MESSAGE_BYTES = 1_000_000, 100_000
+MAX_PROMPT_BYTES = 1_000_000
 MAX_PROMPT_JSON_BYTES = 1_900_000
 """Temporal refuses more than 2 MiB, and quotes or line ends take two bytes each as JSON."""
 MAX_ID_BYTES = 200
@@ -29,8 +30,8 @@ class Text:
 
 
 PROMPT = Text("prompt", "Say what the agent is to do", MAX_PROMPT_BYTES)
-MESSAGE = Text("message", "Say what Claude is to be told", MAX_MESSAGE_BYTES)
-EDIT = Text("edited input", "Give the call's whole input, a JSON object", MAX_MESSAGE_BYTES)
+MESSAGE = Text("message", "Say what Claude is to be told", MAX_SAID_BYTES)
+EDIT = Text("edited input", "Give the call's whole input, a JSON object", MAX_SAID_BYTES)
 
 
 def read_text(argument: str | None, file: Path | None, text: Text = PROMPT) -> str:

@@ -6,6 +6,7 @@ from agent_runs import Run
 from temporalio.client import WorkflowUpdateFailedError
 
 from onward.messages import RunStatus, Waiting
+from onward.names import AGAIN
 from onward.testing import wait_until
 
 
@@ -27,7 +28,7 @@ async def say(run: Run, update: str, call: str, **said: Any) -> Any:
         try:
             return await say_once(run, update, call, **said)
         except WorkflowUpdateFailedError as error:
-            if "Say it again" not in str(error.cause):
+            if AGAIN not in str(error.cause):
                 raise
 
 

@@ -56,7 +56,6 @@ NOT_TAKEN = {
     "NaN": ('{"order": "B", "cents": NaN}', "found NaN"),
     "an infinity": ('{"order": "B", "cents": 1e999}', "found the number 1e999"),
     "deep": (f'{{"order": {"[" * 300}{"]" * 300}}}', "nested 301 deep, expected 200 at most"),
-    "long": (json.dumps({"order": "B" * 100_000}), "expected 100,000 at most"),
     "a field too few": ('{"order": "B"}', "'cents' is a required property"),
     "another type": ('{"order": "B", "cents": "9"}', "cents: '9' is not of type 'integer'"),
     "denied": ('{"order": "B", "cents": 1001}', "denies this call: too much for anybody"),

@@ -165,6 +165,8 @@ async def test_an_edited_approval_is_never_remembered(bench: Bench) -> None:
         run = await bench.start(uses(("pay", {"cents": 900})), uses(("pay", {"cents": 5})), says())
         await waiting(run)
         assert "cents" in await refused(run, "approve", "1.1", edit='{"cents": "many"}')
+        long = '{"cents": "' + "9" * 100_000 + '"}'
+        assert "expected 100,000 at most" in await refused(run, "approve", "1.1", edit=long)
         await say(run, "approve", "1.1", edit='{"cents": 9}', remember=True)
         await waiting(run)
         await say(run, "deny", "2.1")

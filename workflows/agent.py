@@ -194,7 +194,8 @@ class AgentWorkflow(Handlers):
 
     def _why(self, reason: str) -> str:
         asked = self._state.cancel
-        return f"cancelled: {asked.reason}" if asked and asked.reason else reason
+        said = (asked.reason if asked else "") or workflow.cancellation_reason()
+        return f"cancelled: {said}" if said else reason
 
 
 async def _handlers_ended() -> None:

@@ -83,7 +83,8 @@ def _words(state: RunState) -> list[str]:
 
 def _acts(state: RunState, run: str) -> list[str]:
     if state.outcome:
-        return ["", f'Go on from here with `python starter.py fork {shlex.quote(run)} "…"`']
+        fork = f'python starter.py fork {shlex.quote(run)} --message "…"'
+        return ["", f"Go on from here with `{fork}`"]
     steered = "resume" if state.paused else "pause"
     acts = ("watch", "spend", "send", steered, "cancel")
     typed = [f"python starter.py {act} {shlex.quote(run)}" for act in acts]

@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 from onward import messages as m
+from onward.names import AGAIN, MAX_SAID_BYTES
 from workflows import scheduling, standing
 from workflows.asking import remember
 from workflows.calls import asked
@@ -23,7 +24,7 @@ from workflows.stops import reason_of
 T = TypeVar("T")
 W = TypeVar("W", bound=m.Wire)
 
-_CARRYING = "the run is just going on in a new history, which takes a moment. Say it again then"
+_CARRYING = f"the run is just going on in a new history, which takes a moment. {AGAIN} then"
 
 
 class Handlers:
@@ -109,6 +110,8 @@ class Handlers:
     @approve.validator
     def _may_approve(self, said: m.Approval) -> None:
         self._refuse(said, "approval", works=bool(said.edit))
+        if (size := len(said.edit.encode(errors="replace"))) > MAX_SAID_BYTES:
+            raise _usage(f"the input has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most")
 
     @workflow.update(name="deny", description="Refuse a call that waits for an approval.")
     def deny(self, said: m.Denial) -> m.Waiting:

@@ -13,7 +13,7 @@ from onward.messages import Wire
 W = TypeVar("W", bound=Wire)
 
 _MOST_ANSWERS = 50
-_MOST_MESSAGES = 1000
+_MOST_MESSAGES = 2000
 
 
 @dataclass

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 from onward.messages import Message, PersonSaid, Prompt, Sent
-from onward.names import FORK_NOTICE, GO_ON_NOTICE
+from onward.names import FORK_NOTICE, GO_ON_NOTICE, MAX_SAID_BYTES
 from workflows.state import RunState
 
 _OURS = frozenset({Prompt().id, FORK_NOTICE})
 _MOST_ID_CHARS = 200
-_MOST_UNSEEN = 500
+_MOST_UNSEEN = 1000
 """Fewer than the ids that a run keeps: one that it forgot would no longer count as a person's."""
-_MOST_BYTES = 100_000
-"""Of one message. A longer text is better put where a tool can read it."""
 _MOST_UNSEEN_BYTES = 500_000
 """Of all that Claude has not seen: they go into one activity's input, which may have 2 MiB."""
 
@@ -36,8 +34,8 @@ def _unfit(name: str, text: str) -> str | None:
         )
     if not text.strip():
         return "the message is empty; expected some text for Claude"
-    if (size := _bytes(text)) > _MOST_BYTES:
-        return f"the message has {size:,} bytes, expected {_MOST_BYTES:,} at most"
+    if (size := _bytes(text)) > MAX_SAID_BYTES:
+        return f"the message has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most"
     return None
 
 

@@ -27,12 +27,12 @@ from onward.client.hearing import still_open
 from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.invoked import typed
 from onward.messages import Wire
+from onward.names import AGAIN
 from onward.runs import Run
 
 WITHIN_S = 20.0
 """Seconds after which a run that has not answered is given up, all tries together."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-_SAY_AGAIN = "Say it again"
 _CLOSED_MEANWHILE = "AcceptedUpdateCompletedWorkflow"
 # Of what is not text, as a shell hands it on: half of a character, another encoding.
 _NO_TEXT = "what you say is no valid text. Give it as UTF-8"
@@ -178,4 +178,4 @@ def _refusal(error: WorkflowUpdateFailedError) -> Exception:
     why = getattr(error.cause, "message", str(error.cause))
     if isinstance(error.cause, ApplicationError) and error.cause.type == _CLOSED_MEANWHILE:
         return _Lost(why)
-    return _SayAgain(why) if _SAY_AGAIN in why else UsageError(f"{why}. Nothing was changed")
+    return _SayAgain(why) if AGAIN in why else UsageError(f"{why}. Nothing was changed")
