@@ -14,13 +14,14 @@ export UV_PYTHON_DOWNLOADS = never
 # Tests and the demo start dozens of processes, and without bytecode each compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint lock peers
+.PHONY: help install demo test test-long lint lock peers images
 
 help:
 	@echo "make demo       a run that is killed three times and loses nothing; no key, no servers"
 	@echo "make test       lint and the whole suite but the long tests"
 	@echo "make test-long  the long tests"
 	@echo "make lint       ruff, mypy, pyright, import directions"
+	@echo "make images     the pictures in docs/images, taken of the real Temporal UI; needs chromium"
 	@echo "make peers      what benchmarks/peers.py measures Onward against, and what draws its plots"
 	@echo "make lock       resolve the dependencies anew and write the locks"
 
@@ -62,6 +63,9 @@ test: lint
 
 test-long: $(INSTALLED_DEV)
 	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist worksteal -m long --durations=10
+
+images: $(INSTALLED_DEV)
+	ONWARD_PICTURES=docs/images $(BIN)/pytest -p no:randomly tests/test_temporal_ui.py
 
 peers: $(INSTALLED_DEV)
 	@$(call bring,requirements-peers.lock)

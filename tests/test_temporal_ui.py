@@ -115,12 +115,13 @@ async def test_the_card_says_how_a_run_is_and_what_to_type(desk: Desk) -> None:
     await desk.ui.picture("card")
     for said in (
         "support is waiting at step 3",
-        "$0.02",
-        "100 steps, $5, ",
-        "1,000,000 tokens (0%)",
+        "order 1042 · €120.00",
         "needs an approval",
         "The postage is refunded. Now the two lamps, for 120.00.",
-        "cancel refund-1042",
+        "spent: $0.0219",
+        "20,000,000 tokens",
+        "3,468 of 1,000,000 tokens (0%)",
+        "python starter.py cancel refund-1042",
     ):
         assert said in card
 

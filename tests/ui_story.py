@@ -24,6 +24,8 @@ async def send_letter(order_id: str, text: str) -> str:
 
 
 DAY_S = 24 * 3600.0
+MARKUP = "I offer $5, or $6: see [our *terms*](http://127.0.0.1:9/) <b>now</b>."
+"""What Claude says in one run: all of it would be markup in the Temporal UI."""
 
 app = App(
     Agent(
@@ -54,14 +56,13 @@ def _usage(read: int, written: int) -> dict[str, Any]:
     return {"usage": {"input_tokens": read, "output_tokens": written}}
 
 
+def _call(tool: str, **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "name": tool, "input": given}
+
+
 def refund_job(order: str) -> Job:
     """Refund 25.00, which needs no approval, and 120.00, which does."""
-    asked = {"order_id": order}
-    large = {
-        "type": "tool_use",
-        "name": "refund",
-        "input": {"order_id": order, "amount_cents": 12000},
-    }
+    large = _call("refund", order_id=order, amount_cents=12000)
     text = {"type": "text", "text": "The postage is refunded. Now the two lamps, for 120.00."}
     return Job(
         RunRequest(
@@ -70,7 +71,7 @@ def refund_job(order: str) -> Job:
             tags={"order": order},
         ),
         (
-            uses(("lookup_order", asked), **_usage(1204, 310)),
+            uses(("lookup_order", {"order_id": order}), **_usage(1204, 310)),
             uses(("refund", {"order_id": order, "amount_cents": 2500}), **_usage(2310, 181)),
             Step(content=[text, large], **_usage(2702, 244)),
             says(f"Of order {order}, 25.00 and 120.00 are refunded.", **_usage(3011, 96)),
@@ -99,8 +100,11 @@ JOBS = {
             tags={"order": "977"},
         ),
         (
-            uses(
-                ("send_letter", {"order_id": "977", "text": "Your parcel is lost."}),
+            Step(
+                content=[
+                    {"type": "text", "text": MARKUP},
+                    _call("send_letter", order_id="977", text="Your parcel is lost."),
+                ],
                 **_usage(1180, 402),
             ),
         ),
