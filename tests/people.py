@@ -66,4 +66,5 @@ async def send(run: Run, text: str, *, id: str = "", update: str = "") -> dict[s
     """Tell Claude something; returns the update's answer as plain JSON."""
     handle: Any = run.handle
     said, named = {"text": text, "id": id, "by": "operator@desk"}, {"id": update} if update else {}
-    return await handle.execute_update("send", said, **named)
+    sent: dict[str, Any] = await handle.execute_update("send", said, **named)
+    return sent

@@ -18,7 +18,7 @@ from onward.messages import (
     WaitKind,
     Witness,
 )
-from onward.wording import UNDECIDED, in_words
+from onward.wording import UNDECIDED, in_words, nobody_answered
 from workflows.continuing import HistoryIsLong, may_continue
 from workflows.running import now_ms
 from workflows.state import RunState
@@ -90,7 +90,7 @@ def _by_nobody(waiting: Waiting) -> Decision:
     went_s = (waiting.expires_ms - waiting.since_ms) / 1000
     if waiting.otherwise == "approve":
         return Approval(call=waiting.call, by=NOBODY)
-    return Denial(call=waiting.call, by=NOBODY, why=f"Nobody answered within {went_s:g} s.")
+    return Denial(call=waiting.call, by=NOBODY, why=nobody_answered(went_s))
 
 
 def doubt(
