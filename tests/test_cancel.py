@@ -194,3 +194,13 @@ async def test_a_cancel_with_any_payload_cancels(bench: Bench, payload: Any) -> 
         result = await run.ended()
     assert result.outcome == "cancelled"
     assert payload != "enough of that" or payload in result.detail
+
+
+async def test_a_reason_given_to_temporal_is_the_runs(bench: Bench) -> None:
+    """Whoever cancels by Temporal's own call may say why; the result tells it."""
+    async with bench.worker(app_of()):
+        run = await bench.start(says(faults=[Fault(hold_s=60)]))
+        await wait_until(lambda: run.requests, 20, what="the request")
+        await run.handle.cancel(reason="wrong list")
+        assert (await end_of(run)).detail == "cancelled: wrong list"
+    await run.replay()

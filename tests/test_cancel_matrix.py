@@ -69,6 +69,7 @@ def matrix(
     return Matrix(bench, servers, payments, tmp_path)
 
 
+@pytest.mark.field("C09")
 async def test_a_cancel_at_any_point_ends_a_run_cleanly_and_soon(matrix: Matrix) -> None:
     """Outcome, status, spend, effects and transcript are right; Claude's stream ends in a second.
 
@@ -95,6 +96,7 @@ async def test_a_cancel_at_any_point_ends_a_run_cleanly_and_soon(matrix: Matrix)
     assert statistics.median(dropped) < 1, dropped
 
 
+@pytest.mark.field("C12")
 async def test_a_cancel_as_the_worker_dies_ends_a_run_cleanly(matrix: Matrix) -> None:
     """Another worker ends it as the first would have; what that one left unknown is in doubt."""
     async with matrix.worker() as worker:
