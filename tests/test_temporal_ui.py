@@ -21,7 +21,9 @@ from onward.testing.warm import WarmWorker
 
 pytestmark = pytest.mark.browser
 
-THERE = {"refund-1042", "letter-0977", "refund-1038", "invoices-november", "refund-1031"}
+PAUSED = "parcel-1047"
+WAIT = {"refund-1042", "letter-0977", "invoices-november"}
+THERE = {*WAIT, PAUSED, "refund-1038", "refund-1031"}
 """Runs that no test changes."""
 
 
@@ -86,7 +88,9 @@ async def desk(
         desk = Desk(await Client.connect(temporal.address, data_converter=converter), ui)
         for run in sorted(THERE):
             await desk.start(run)
-        await desk.found(f'{STATUS} IN ("waiting", "completed", "failed")', len(THERE))
+        handle = desk.temporal.get_workflow_handle(PAUSED)
+        await handle.signal("pause", {"reason": "the carrier is on strike", "by": "rosa"})
+        await desk.found(f'{STATUS} IN ("waiting", "paused", "completed", "failed")', len(THERE))
         yield desk
 
 
@@ -98,6 +102,7 @@ async def test_the_list_shows_and_finds_runs_by_what_is_ours(desk: Desk) -> None
     await ui.show_columns(*shown, without=("Run ID", "Type", "Start", "End"))
     assert "waiting support approval 3 0.0" in await ui.row("refund-1042")
     assert "FAILED refund-1031 failed support 0 0" in await ui.row("refund-1031")
+    assert "RUNNING parcel-1047 paused support" in await ui.row(PAUSED)
     await ui.picture("list")
 
     dear = await ui.runs(f'{AGENT}="billing" AND {COST} > 0.05')
@@ -106,7 +111,7 @@ async def test_the_list_shows_and_finds_runs_by_what_is_ours(desk: Desk) -> None
     waiting = await ui.runs(f'{STATUS}="waiting"')
     await ui.filtered_by(f'{STATUS} = "waiting"')
     await ui.picture("waiting")
-    assert waiting & THERE == {"refund-1042", "letter-0977", "invoices-november"}
+    assert waiting & THERE == WAIT
 
 
 async def test_the_card_says_how_a_run_is_and_what_to_type(desk: Desk) -> None:

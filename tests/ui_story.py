@@ -127,6 +127,7 @@ JOBS = {
         RunRequest(agent="support", prompt="Refund order 1031."),
         (says(faults=[Fault(status=400)], faults_forever=True),),
     ),
+    "parcel-1047": parcel_job("1047"),
     "parcel-1050": parcel_job("1050"),
     "parcel-1051": parcel_job("1051"),
 }
