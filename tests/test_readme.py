@@ -105,7 +105,11 @@ async def test_a_new_user_gets_there_by_the_readme_alone(
                 assert await starter.wait(60) == 0
                 assert "Refunded 5 euros." in starter.output()
                 outputs = [await said(reader, line) for line in reader.block("starter.py status")]
-    assert [status for status, _ in outputs] == [0, 0, 0, 0, 0]
+                steered = [await said(reader, line) for line in reader.block("starter.py send")]
+    assert [status for status, _ in outputs] == [0, 0, 0, 0]
+    # The run has ended meanwhile, and says so; cancelling it does no harm.
+    assert [status for status, _ in steered] == [2, 2, 2, 0]
+    assert all("ended" in told for _, told in steered)
     assert "Refunded 5 euros." in outputs[0][1]
     assert '"requests": 3' in outputs[2][1]
     with closing(sqlite3.connect(tmp_path / ".onward" / "payments.db")) as books:

@@ -76,7 +76,7 @@ def test_the_temporal_ui_shows_what_can_be_typed() -> None:
         )
     )
     lines = card(state, "run 1", "Pay.").splitlines()
-    assert lines[0] == "**clerk** is `waiting` at step 1: starting"
+    assert lines[0] == "**clerk** is `waiting` at step 1"
     assert lines[1:3] == ["", "- spent: $0.0000 in 0 requests, 0 tokens"]
     assert """(`memo="' [free](http://x)"`)""" in lines[3]
     assert "`python starter.py approve 'run 1' 1.1`" in lines[3]

@@ -75,7 +75,7 @@ async def _wait(state: RunState, call: str) -> None:
 
     shown = state.waiting.shown.get(call)
     left_s = (shown.expires_ms - now_ms()) / 1000 if shown and shown.expires_ms else None
-    label = f"{call} waits for a person until then"
+    label = f"{call} waits for a person; without an answer: {shown.otherwise if shown else ''}"
     try:
         if left_s is None or left_s > 0:
             await workflow.wait_condition(over, timeout=left_s, timeout_summary=label)

@@ -26,7 +26,8 @@ def _where(state: RunState) -> str:
     agent, word = state.request.agent, state.status_word
     if state.outcome:
         return f"**{agent}** ended as `{word}`, after {_count(state.steps, 'step')}"
-    return f"**{agent}** is `{word}` at step {state.step}: {state.doing}"
+    doing = "" if state.waiting.shown else f": {state.doing}"
+    return f"**{agent}** is `{word}` at step {state.step}{doing}"
 
 
 def _facts(state: RunState) -> Iterator[tuple[str, str]]:
@@ -89,7 +90,7 @@ def _acts(state: RunState, run: str) -> list[str]:
     acts = ("watch", "spend", "send", steered, "cancel")
     typed = [f"python starter.py {act} {shlex.quote(run)}" for act in acts]
     typed[2] += ' "…"'
-    return ["", "To act: " + ", ".join(f"`{each}`" for each in typed)]
+    return ["", "To act:", "", *(f"- `{each}`" for each in typed)]
 
 
 def _quoted(text: str) -> str:
