@@ -319,5 +319,3 @@ def show_end(run: Run, done: Ended, out: Output) -> None:
         out.warn(f"in doubt, look whether they happened: {', '.join(found.in_doubt)}")
     for line in unseen_lines(run.id, found.unseen):
         out.warn(line)
-    for message in found.unseen:
-        out.warn(f"sent, but Claude never saw it: {message.text}")

@@ -98,7 +98,6 @@ def status_facts(seen: Report, ui_link: str | None) -> list[tuple[str, str]]:
         ("not seen by Claude", count(now.unseen, "message") if now.unseen else ""),
         ("tags", ", ".join(as_texts(run.tags))),
         ("paused", paused_text(now.paused).removeprefix("paused ") if now.paused else ""),
-        ("unseen", f"{count(now.unseen, 'message')} for Claude" if now.unseen else ""),
         *(fact for call in now.waiting for fact in _waiting_facts(run.id, call)),
         ("workspace", now.workspace.path if now.workspace else ""),
         ("prompt", run.prompt),
