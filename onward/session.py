@@ -8,9 +8,9 @@ from onward.client import RunHandle
 from onward.connection import Connection, connect, find_target, quiet_runtime
 from onward.console import Output
 from onward.errors import NoSuchRun, UsageError
+from onward.listing.short_ids import MAX_SHOWN, ids_that_begin
 from onward.runs import Run, look, onwards_own
 from onward.settings import load_settings
-from onward.short_ids import MAX_SHOWN, ids_that_begin
 
 
 @dataclass(frozen=True)

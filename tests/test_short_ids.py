@@ -8,8 +8,8 @@ import pytest
 from agent_double import Cli
 from temporalio.client import Client
 
+from onward.listing.short_ids import ids_that_begin
 from onward.names import WORKFLOW
-from onward.short_ids import ids_that_begin
 from onward.testing import wait_until
 
 ODD = ["two words", "a/b/../c", "{curly}", "100%_sure", "[bold]x[/bold]", "naïve-日本-🦀", "it'"]

@@ -34,8 +34,8 @@ WITHIN_S = 20.0
 """Seconds after which a run that has not answered is given up, all tries together."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _CLOSED_MEANWHILE = "AcceptedUpdateCompletedWorkflow"
-# Of what is not text, as a shell hands it on: half of a character, another encoding.
-_NO_TEXT = "what you say is no valid text. Give it as UTF-8"
+NO_TEXT = "what you say is no valid text. Give it as UTF-8"
+"""Of what a shell hands on as text: half of a character, another encoding."""
 _NOT_TAKEN = {
     RPCStatusCode.ABORTED,
     RPCStatusCode.NOT_FOUND,  # that workflow run has closed: the run may go on in another one
@@ -77,7 +77,7 @@ async def signal(client: Client, run: Run, name: str, said: Wire) -> bool:
             handle = client.get_workflow_handle(run.id)
             await handle.signal(name, said, rpc_timeout=history.RPC_TIMEOUT)
     except PydanticSerializationError as error:
-        raise UsageError(_NO_TEXT) from error
+        raise UsageError(NO_TEXT) from error
     except NoSuchRun:  # so Temporal calls a run that has closed since we looked
         return False
     return True
@@ -155,7 +155,7 @@ class _Saying(Generic[Answer]):
                 self.update, self.said, id=self.update_id, result_type=self.answer
             )
         except PydanticSerializationError as error:
-            raise UsageError(_NO_TEXT) from error
+            raise UsageError(NO_TEXT) from error
         except WorkflowUpdateFailedError as error:
             raise _refusal(error) from error
         except WorkflowUpdateRPCTimeoutOrCancelledError as error:

@@ -10,7 +10,7 @@ from pydantic_core import PydanticSerializationError
 from redis.asyncio import Redis
 
 from onward import run_input, steering
-from onward.client.saying import claimed_name
+from onward.client.saying import NO_TEXT, claimed_name
 from onward.console import Output, count
 from onward.errors import UsageError
 from onward.identity import run_key
@@ -63,7 +63,7 @@ async def pause_agent(agent: str, reason: str, out: Output, *, by: str = "") -> 
         try:
             await found.switch.pause(agent, paused)
         except PydanticSerializationError as error:
-            raise UsageError("what you say is no valid text. Give it as UTF-8") from error
+            raise UsageError(NO_TEXT) from error
         runs = await found.open_runs()
     if out.as_json:
         out.json(_document(agent, paused, runs))
