@@ -36,7 +36,7 @@ ATTRIBUTES: dict[str, AttributeType] = {
 """Search attributes, and their types as Temporal names them. `OnwardStatus` is `RunStatus.state`,
 and of an ended run its outcome; `OnwardWaiting` is what a run waits for: a `WaitKind`, or nothing;
 an element of `OnwardTags` is `name=value`."""
-RULES = 4
+RULES = 5
 """`Opening.rules` of the runs that this release begins."""
 AGAIN = "Say it again"
 """In a run's refusal of what it can take in a moment: clients then say it again by themselves."""

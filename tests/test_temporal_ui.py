@@ -120,15 +120,20 @@ async def test_the_card_says_how_a_run_is_and_what_to_type(desk: Desk) -> None:
     await desk.ui.picture("card")
     for said in (
         "support is waiting at step 3",
-        "order 1042 · €120.00",
-        "needs an approval",
+        "3.1 refund order 1042 · €120.00 needs an approval",
         "The postage is refunded. Now the two lamps, for 120.00.",
-        "spent: $0.0219",
-        "20,000,000 tokens",
+        "$0.0219 of $5, 7,473 of 20,000,000 tokens",
+        "steps: 3 of 100, in 60 min at most",
         "3,468 of 1,000,000 tokens (0%)",
         "python starter.py cancel refund-1042",
     ):
         assert said in card
+
+
+async def test_claudes_words_are_no_markup(desk: Desk) -> None:
+    """They stand on the card as they were written: no link, no formula, no letters of ours."""
+    card = await desk.ui.card("letter-0977", "resolve letter-0977 1.1 done")
+    assert ui_story.MARKUP in card
 
 
 async def test_an_approval_is_given_in_the_ui(desk: Desk) -> None:
@@ -145,7 +150,7 @@ async def test_an_approval_is_given_in_the_ui(desk: Desk) -> None:
     for told in (
         "call_claude • step 2, after step 1 · 1,204 in / 310 out · $0.006",
         "refund • 2.1 order 1043 · €25.00 · keyed",
-        "3.1 waits for a person",
+        "3.1 waits for a person (no answer: deny): refund order 1043 · €120.00",
         "refund • 3.1 order 1043 · €120.00 · keyed",
     ):
         assert any(told in label for label in labels), labels

@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from temporalio import workflow
-
 from onward.messages import (
     Approval,
     CallResult,
@@ -22,6 +20,7 @@ from onward.wording import UNDECIDED, in_words, nobody_answered
 from workflows.continuing import HistoryIsLong, may_continue
 from workflows.running import now_ms
 from workflows.state import RunState
+from workflows.visible_wait import visible_wait
 from workflows.waiting import Decision
 
 NOBODY = "nobody"
@@ -75,15 +74,21 @@ async def _wait(state: RunState, call: str) -> None:
 
     shown = state.waiting.shown.get(call)
     left_s = (shown.expires_ms - now_ms()) / 1000 if shown and shown.expires_ms else None
-    label = f"{call} waits for a person; without an answer: {shown.otherwise if shown else ''}"
     try:
         if left_s is None or left_s > 0:
-            await workflow.wait_condition(over, timeout=left_s, timeout_summary=label)
+            await visible_wait(state, over, _told(call, shown), left_s)
             return
     except TimeoutError:
         pass
     if shown and call in state.waiting.shown:
         state.waiting.decide(call, _by_nobody(shown))
+
+
+def _told(call: str, shown: Waiting | None) -> str:
+    if shown is None:  # somebody has decided already
+        return call
+    silence = f" (no answer: {shown.otherwise})" if shown.expires_ms else ""
+    return f"{call} waits for a person{silence}: {shown.tool} {shown.summary}"
 
 
 def _by_nobody(waiting: Waiting) -> Decision:

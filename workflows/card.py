@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from onward.messages import Limits, Waiting
+from onward.markdown import literal
+from onward.messages import Limits, Spend, Waiting
 from onward.wording import how_full, how_to_answer
 from workflows.state import RunState
 
@@ -15,11 +16,11 @@ _WORDS = 600
 def card(state: RunState, run: str, prompt: str) -> str:
     """Describe the run in Markdown. `prompt` is its beginning, for a run that continued as new."""
     # Temporal shows a run's summary only until it first continues as new.
-    quoted = [f"{_quoted(prompt)}\n"] if state.segments else []
-    facts = [f"- {name}: {value}" for name, value in _facts(state) if value]
+    quoted = [_quoted(prompt)] if state.segments else []
+    # First what somebody came for: what the run wants of them, and what Claude said to that.
     waits = [_waits(each, run) for each in state.waiting.shown.values()]
-    ends = [*_words(state), *_acts(state, run)]
-    return "\n".join([*quoted, _where(state), "", *facts, *waits, *ends])
+    facts = "\n".join(f"- {name}: {value}" for name, value in _facts(state) if value)
+    return "\n\n".join([*quoted, _where(state), *waits, *_words(state), facts, _acts(state, run)])
 
 
 def _where(state: RunState) -> str:
@@ -31,23 +32,28 @@ def _where(state: RunState) -> str:
 
 
 def _facts(state: RunState) -> Iterator[tuple[str, str]]:
-    spend = state.spend
-    requests = _count(spend.requests, "request")
-    yield "spent", f"${spend.cost_usd:.4f} in {requests}, {spend.tokens:,} tokens"
-    yield "limits", _limits(state.limits) if state.opening else ""
-    yield "context window", how_full(state.context) if state.context else ""
-    yield "model", state.opening.model if state.opening else ""
-    yield "tags", ", ".join(f"{name}={value}" for name, value in state.request.tags.items())
+    tags = ", ".join(f"{name}={value}" for name, value in state.request.tags.items())
+    yield "**paused**", _paused(state)
     yield "in doubt", ", ".join(state.in_doubt)
     yield "messages that Claude has not seen", str(len(state.unseen) or "")
-    yield "**paused**", _paused(state)
+    yield "spent", literal(_spent(state.spend, state.limits))
+    yield "steps", _steps(state)
+    yield "context window", how_full(state.context) if state.context else ""
+    yield "model", state.opening.model if state.opening else ""
+    yield "tags", literal(tags)
 
 
-def _limits(limits: Limits) -> str:
-    cost = "" if limits.max_cost_usd is None else f"${limits.max_cost_usd}"
-    steps, minutes = f"{limits.max_steps:,} steps", f"{limits.max_wall_time / 60:,.0f} min"
-    tokens = f"{limits.max_tokens_total:,} tokens"
-    return ", ".join(filter(None, (steps, cost, tokens, minutes)))
+def _spent(spend: Spend, limits: Limits) -> str:
+    unknown = spend.unpriced_requests and not spend.cost_usd
+    cost = "unknown cost" if unknown else f"${spend.cost_usd:.4f}"
+    most = "" if limits.max_cost_usd is None else f" of ${limits.max_cost_usd}"
+    tokens = f"{spend.tokens:,} of {limits.max_tokens_total:,} tokens"
+    return f"{cost}{most}, {tokens}, in {_count(spend.requests, 'request')}"
+
+
+def _steps(state: RunState) -> str:
+    most = state.limits
+    return f"{state.steps:,} of {most.max_steps:,}, in {most.max_wall_time / 60:,.0f} min at most"
 
 
 def _paused(state: RunState) -> str:
@@ -56,16 +62,16 @@ def _paused(state: RunState) -> str:
         return ""
     since = f"{datetime.fromtimestamp(paused.since_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     why = f": {paused.reason}" if paused.reason else ""
-    return f"by {paused.by or 'somebody'} since {since}{why}"
+    return literal(f"by {paused.by or 'somebody'} since {since}{why}")
 
 
 def _waits(call: Waiting, run: str) -> str:
     if call.kind == "limit":
-        return f"- **waits for a person** at a limit: {call.why}. {how_to_answer(run, call)}"
+        return f"**The run has met a limit**: {literal(call.why)}. {how_to_answer(run, call)}"
     asked = "needs an approval" if call.kind == "approval" else "is in doubt"
     return (
-        f"- **waits for a person**: {call.call} `{call.tool}` ({_code(call.summary)}) {asked}: "
-        f"{call.why}. {how_to_answer(run, call)}"
+        f"**{call.call} {literal(call.tool)}** {_code(call.summary)} **{asked}**: "
+        f"{literal(call.why)}. {how_to_answer(run, call)}"
     )
 
 
@@ -79,22 +85,20 @@ def _words(state: RunState) -> list[str]:
         return []
     text = state.text.strip()
     shown = text if len(text) <= _WORDS else f"… {text[-_WORDS:]}"
-    return ["", "Claude's last words:", "", _quoted(shown)]
+    return ["Claude's last words:", _quoted(shown)]
 
 
-def _acts(state: RunState, run: str) -> list[str]:
+def _acts(state: RunState, run: str) -> str:
+    name = shlex.quote(run)
     if state.outcome:
-        fork = f'python starter.py fork {shlex.quote(run)} --message "…"'
-        return ["", f"Go on from here with `{fork}`"]
+        return f'Go on from here with `python starter.py fork {name} --message "…"`'
     steered = "resume" if state.paused else "pause"
-    acts = ("watch", "spend", "send", steered, "cancel")
-    typed = [f"python starter.py {act} {shlex.quote(run)}" for act in acts]
-    typed[2] += ' "…"'
-    return ["", "To act:", "", *(f"- `{each}`" for each in typed)]
+    acts = (f"watch {name}", f'send {name} "…"', f"{steered} {name}", f"cancel {name}")
+    return "\n".join(["```", *(f"python starter.py {act}" for act in acts), "```"])
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines())
+    return "\n".join(f"> {line}" for line in literal(text).splitlines())
 
 
 def _count(number: int, what: str) -> str:

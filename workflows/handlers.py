@@ -38,7 +38,10 @@ class Handlers:
 
     # ---- stop, pause, go on
 
-    @workflow.signal(name="cancel", description="End this run cleanly. The payload may be empty.")
+    @workflow.signal(
+        name="cancel",
+        description='End this run cleanly. Data: none, or the reason, like "wrong list".',
+    )
     def cancel(self, request: Any = None) -> None:
         """End the run: abort Claude's stream, let effects come to a definite end."""
         state, asked_now = self._state, _read(m.CancelRequest, request)
@@ -52,7 +55,10 @@ class Handlers:
             self._task.cancel()
             self._cancels_by_signal = 1
 
-    @workflow.signal(name="pause", description="Finish the step, then wait. Empty works.")
+    @workflow.signal(
+        name="pause",
+        description='Finish the step, then wait. Data: none, or the reason, like "carrier away".',
+    )
     def pause(self, request: Any = None) -> None:
         """Let the run finish its step, and then wait for `resume`."""
         state, asked_now = self._state, _read(m.PauseRequest, request)
@@ -60,7 +66,7 @@ class Handlers:
             state.paused = m.Paused(since_ms=now_ms(), reason=asked_now.reason, by=asked_now.by)
             show(state)
 
-    @workflow.signal(name="resume", description="Go on after a pause. Empty works.")
+    @workflow.signal(name="resume", description="Go on after a pause. Data: none.")
     def resume(self, request: Any = None) -> None:  # noqa: ARG002  (history keeps who said so)
         """Let a paused run go on."""
         self._state.paused = None
@@ -80,7 +86,9 @@ class Handlers:
 
     # ---- say
 
-    @workflow.update(name="send", description="Tell Claude something at its next step.")
+    @workflow.update(
+        name="send", description='Tell Claude something at its next step. Data: {"text": "…"}'
+    )
     def send(self, said: m.Message) -> m.Sent:
         """Take a message, once; returns how many Claude has not seen."""
         return take(self._state, said, _update_id())
@@ -92,7 +100,7 @@ class Handlers:
 
     @workflow.update(
         name="approve",
-        description="Let a call run that waits for an approval.",
+        description='Let a call run that waits for an approval. Data: {"call": "12.1"}',
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
     async def approve(self, said: m.Approval) -> m.Waiting:
@@ -113,7 +121,10 @@ class Handlers:
         if (size := len(said.edit.encode(errors="replace"))) > MAX_SAID_BYTES:
             raise _usage(f"the input has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most")
 
-    @workflow.update(name="deny", description="Refuse a call that waits for an approval.")
+    @workflow.update(
+        name="deny",
+        description='Refuse a call that waits for an approval. Data: {"call": "12.1", "why": "…"}',
+    )
     def deny(self, said: m.Denial) -> m.Waiting:
         """Let Claude know that the call may not run; returns what was denied."""
         known = self._known(m.Waiting)
@@ -125,7 +136,7 @@ class Handlers:
 
     @workflow.update(
         name="resolve",
-        description="Say how a call in doubt ended.",
+        description='Say how a call in doubt ended. Data: {"call": "12.1", "outcome": "done"}',
         # An ending run waits for it, but not for ever: see `_handlers_ended`.
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
@@ -147,7 +158,9 @@ class Handlers:
     def _may_resolve(self, said: m.Resolve) -> None:
         self._refuse(said, "doubt", works=True)
 
-    @workflow.update(name="limit", description="Raise or lower the run's limits.")
+    @workflow.update(
+        name="limit", description='Raise or lower the run\'s limits. Data: {"max_cost_usd": "8"}'
+    )
     async def limit(self, change: m.LimitChange) -> m.Limits:
         """Change limits from the next request on; returns those that hold now."""
         state = self._state
@@ -170,10 +183,11 @@ class Handlers:
         """Have a person's input judged, and put it in the place of Claude's."""
         self._refuse(said, "approval", works=True)
         state, call = self._state, self._call(said.call)
+        asked_about = state.waiting.shown[said.call]
         judged = scheduling.edit(state, call, said.edit, asked(state).witness, said.by)
         edited = await self._settling(said.call, judged)
-        # Judged while another person denied it, the time for it ran out, or the run was cancelled.
-        if said.call not in state.waiting.shown:
+        # Judged while the time for it ran out, or the run was cancelled; it may be in doubt by now.
+        if state.waiting.shown.get(said.call) != asked_about:
             raise _usage(f"call {said.call} does not wait any more; your input was not taken")
         if edited.call is None:
             raise _usage(edited.refusal)

@@ -1,12 +1,11 @@
 """A run that meets a limit and waits for a person who raises it."""
 
-from temporalio import workflow
-
 from onward.messages import LimitChange, Waiting
 from workflows.budget import Ending
 from workflows.continuing import may_continue
 from workflows.running import now_ms
 from workflows.state import RunState
+from workflows.visible_wait import visible_wait
 
 LIMIT = "limit"
 """What stands in the place of a call's id among what waits for people."""
@@ -27,7 +26,7 @@ async def wait_at(state: RunState, met: Ending) -> None:
     def over() -> bool:
         return LIMIT not in state.waiting.shown or bool(state.cancel) or may_continue(state)
 
-    await workflow.wait_condition(over)
+    await visible_wait(state, over, f"waits for a person at a limit: {why}")
 
 
 def not_changeable(state: RunState, change: LimitChange) -> str | None:

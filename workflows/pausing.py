@@ -1,12 +1,11 @@
 """A run that a person has paused: it has finished its step, and waits."""
 
-from temporalio import workflow
-
 from workflows.clock import people_waited
 from workflows.continuing import may_continue
 from workflows.running import now_ms
 from workflows.showing import show
 from workflows.state import RunState
+from workflows.visible_wait import visible_wait
 
 
 async def waited_while_paused(state: RunState) -> bool:
@@ -14,13 +13,15 @@ async def waited_while_paused(state: RunState) -> bool:
 
     False: nobody did.
     """
-    if not _rests(state):
+    paused = state.paused
+    if paused is None or not _rests(state):
         return False
     show(state, "paused")
     state.resting = True
     people_waited(state, now_ms())
     try:
-        await workflow.wait_condition(lambda: not _rests(state) or may_continue(state))
+        label = f"paused by {paused.by or 'somebody'}: waits for resume"
+        await visible_wait(state, lambda: not _rests(state) or may_continue(state), label)
     finally:
         state.resting = False
         people_waited(state, now_ms())

@@ -41,7 +41,8 @@ class Opening(Wire):
     """A run that meets a limit waits for a person who raises it."""
     rules: int = 3
     """Of the loop's own decisions: a run keeps to those of the release that began it. 4: cut off
-    replies are continued, pauses are counted, limits are those of 0.4."""
+    replies are continued, pauses are counted, limits are those of 0.4. 5: waits for people are
+    timers."""
     attributes: tuple[str, ...] = ()
     """Search attributes that the namespace has, of `names.ATTRIBUTES`: the run sets no others. With
     them go neither `search_attributes` nor `shows_waiting`, which are of before 0.5."""
