@@ -13,11 +13,12 @@ import pytest
 from agent_double import Cli
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
-from onward import listing, stopping
+from onward import listing
 from onward.client.saying import signal
 from onward.errors import ConnectError
 from onward.messages import RunRequest
 from onward.names import WORKFLOW
+from onward.steering import stopping
 from onward.testing import wait_until
 
 pytestmark = pytest.mark.cancel

@@ -49,7 +49,7 @@ def approve(
         Print one JSON document.
 
     """
-    from onward import deciding  # noqa: PLC0415
+    from onward.steering import deciding  # noqa: PLC0415
 
     return perform(
         lambda out: deciding.approve(
@@ -89,7 +89,7 @@ def deny(
         Print one JSON document.
 
     """
-    from onward import deciding  # noqa: PLC0415
+    from onward.steering import deciding  # noqa: PLC0415
 
     return perform(
         lambda out: deciding.deny(run_id, call, why, out, view=view, by=by), as_json=as_json
@@ -133,7 +133,7 @@ def resolve(
         Print one JSON document.
 
     """
-    from onward import deciding  # noqa: PLC0415
+    from onward.steering import deciding  # noqa: PLC0415
 
     return perform(
         lambda out: deciding.resolve(run_id, call, outcome, note, out, view=view, by=by),

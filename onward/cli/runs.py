@@ -160,7 +160,7 @@ def cancel(
         Print one JSON document.
 
     """
-    from onward import stopping  # noqa: PLC0415
+    from onward.steering import stopping  # noqa: PLC0415
 
     options = stopping.CancelOptions(
         agent=agent,

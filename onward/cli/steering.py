@@ -42,10 +42,10 @@ def send(
         Print one JSON document.
 
     """
-    from onward import steering  # noqa: PLC0415
+    from onward.steering import one_run  # noqa: PLC0415
 
     return perform(
-        lambda out: steering.send(run_id, text, out, file=file, name=message_id, by=by),
+        lambda out: one_run.send(run_id, text, out, file=file, name=message_id, by=by),
         as_json=as_json,
     )
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from pydantic_core import PydanticSerializationError
 from redis.asyncio import Redis
 
-from onward import run_input, steering
+from onward import run_input
 from onward.client.saying import NO_TEXT, claimed_name
 from onward.console import Output, count
 from onward.errors import UsageError
@@ -21,6 +21,7 @@ from onward.pausing.switch import Switch, in_words
 from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
 from onward.runs import Run, look
 from onward.session import Session, open_session
+from onward.steering import one_run
 
 _LOOKED_FOR = 5
 """Runs of which one must have records in a Redis that is the right one."""
@@ -30,7 +31,7 @@ async def pause(run_id: str | None, agent: str | None, reason: str, out: Output,
     """Pause a run, or an agent: exactly one is named. Raises as both do."""
     match run_id, agent:
         case str(), None:
-            return await steering.pause(run_id, reason, out, by=by)
+            return await one_run.pause(run_id, reason, out, by=by)
         case None, str():
             return await pause_agent(agent, reason, out, by=by)
         case _:
@@ -43,7 +44,7 @@ async def resume(
     """Lift the pause of a run, or of an agent: exactly one is named. Raises as both do."""
     match run_id, agent:
         case str(), None:
-            return await steering.resume(run_id, reason, out, by=by)
+            return await one_run.resume(run_id, reason, out, by=by)
         case None, str():
             return await resume_agent(agent, out)
         case _:

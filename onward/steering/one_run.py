@@ -1,4 +1,4 @@
-"""What a person says to a run as it goes: a message to Claude, pause, go on."""
+"""What is said to one run: a message to Claude, cancel, pause, go on."""
 
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,7 @@ async def cancel(
     if out.as_json:
         out.json({**_document(await run.describe()), "cancelling": asked})
     elif asked:
-        when = "after its step" if after_step else "at once, but for a call that has an effect"
-        out.say(f"asked {run.id!r} to stop; it ends {when}. {how}")
+        out.say(f"asked {run.id!r} to stop; it ends {when_it_ends(after_step=after_step)}. {how}")
     else:
         out.say(f"{run.id!r} has ended already; there is nothing to cancel. {how}")
     return 0
@@ -83,6 +82,11 @@ async def resume(run_id: str, reason: str, out: Output, *, by: str) -> int:
         out.say(f"{run.id!r} is not paused; nothing was changed")
     _note_deaf(seen, out)
     return 0
+
+
+def when_it_ends(*, after_step: bool) -> str:
+    """Say when a run ends that is cancelled so."""
+    return "after its step" if after_step else "at once, but for a call that has an effect"
 
 
 def _document(run: Run) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from onward import steering
 from onward.client.saying import claimed_name, signal
 from onward.console import Output, count
 from onward.documents import run_document
@@ -19,6 +18,7 @@ from onward.messages import CancelRequest
 from onward.run_input import checked_agent
 from onward.runs import Run
 from onward.session import Session, open_session
+from onward.steering import one_run
 
 _LAG_S = 1.0
 """How late Temporal's index may be: a run that has just begun is found in the next look."""
@@ -99,7 +99,7 @@ async def cancel(run_id: str | None, options: CancelOptions, out: Output) -> int
             f"name either a run or all of an agent: `{typed('cancel')} RUN`, or "
             f"`{typed('cancel')} --agent NAME --all` (with --dry-run to look first)"
         )
-    return await steering.cancel(
+    return await one_run.cancel(
         run_id, options.reason, out, after_step=options.after_step, by=options.by
     )
 
@@ -182,7 +182,7 @@ def _tell(stop: _Stop, found: Sequence[Run], out: Output, *, dry_run: bool) -> N
 def _summary(asked: Sequence[_Asked], *, after_step: bool) -> str:
     cancelling = sum(each.cancelling for each in asked)
     failed = sum(bool(each.error) for each in asked)
-    when = "after its step" if after_step else "at once, but for a call that has an effect"
+    when = one_run.when_it_ends(after_step=after_step)
     said = [f"asked {count(cancelling, 'run')} to stop: each ends {when}"]
     if ended := len(asked) - cancelling - failed:
         said.append(f"{ended:,} had ended already")

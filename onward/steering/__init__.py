@@ -1,0 +1,1 @@
+"""What people say to runs as they go: messages, decisions, pause, cancel."""
