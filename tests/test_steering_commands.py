@@ -52,7 +52,7 @@ async def test_claude_is_told_what_is_typed_piped_or_in_a_file(
         subprocess.run, command, input=b"- from a pipe", capture_output=True, check=False
     )
     assert piped.returncode == 0, piped.stderr
-    assert "3 messages for Claude" in (await cli("status", run.name)).out
+    assert "not seen by Claude  3 messages" in (await cli("status", run.name)).out
     assert (await cli("approve", run.name, "1.1")).code == 0
     assert (await run.ended()).outcome == "completed"
     told = said_by_people(run)
