@@ -217,3 +217,16 @@ async def test_an_update_that_comes_again_is_answered_again(bench: Bench) -> Non
         await say(run, "approve", "1.2")
         await run.ended()
     assert paid == [1, 2]
+
+
+@pytest.mark.parametrize("update", ["send", "approve", "deny", "resolve", "limit"])
+async def test_data_that_is_none_is_refused_with_an_example(bench: Bench, update: str) -> None:
+    """Whoever types in the Temporal UI is told what is expected, and nothing is held up."""
+    async with bench.worker(app_of(weigh)):
+        run = await bench.start(says("Done.", delay_s=2.0))
+        handle: Any = run.handle
+        for data in ([], ["3.1"]):
+            with pytest.raises(WorkflowUpdateFailedError) as told:
+                await handle.execute_update(update, args=data)
+            assert 'expected data like {"' in str(told.value.cause)
+        assert (await run.ended()).outcome == "completed"

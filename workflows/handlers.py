@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
@@ -25,6 +26,11 @@ T = TypeVar("T")
 W = TypeVar("W", bound=m.Wire)
 
 _CARRYING = f"the run is just going on in a new history, which takes a moment. {AGAIN} then"
+
+
+_SEND, _APPROVE = '{"text": "…"}', '{"call": "12.1"}'
+_DENY, _RESOLVE = '{"call": "12.1", "why": "…"}', '{"call": "12.1", "outcome": "done"}'
+_LIMIT = '{"max_cost_usd": "8"}'
 
 
 class Handlers:
@@ -86,25 +92,25 @@ class Handlers:
 
     # ---- say
 
-    @workflow.update(
-        name="send", description='Tell Claude something at its next step. Data: {"text": "…"}'
-    )
-    def send(self, said: m.Message) -> m.Sent:
+    @workflow.update(name="send", description=f"Tell Claude something next. Data: {_SEND}")
+    def send(self, given: Any = None) -> m.Sent:
         """Take a message, once; returns how many Claude has not seen."""
-        return take(self._state, said, _update_id())
+        return take(self._state, _data(m.Message, given, _SEND), _update_id())
 
     @send.validator
-    def _may_send(self, said: m.Message) -> None:
+    def _may_send(self, given: Any = None) -> None:
+        said = _data(m.Message, given, _SEND)
         if refusal := not_sendable(self._state, said, _update_id()):
             raise _usage(refusal)
 
     @workflow.update(
         name="approve",
-        description='Let a call run that waits for an approval. Data: {"call": "12.1"}',
+        description=f"Let a call run that waits for an approval. Data: {_APPROVE}",
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
-    async def approve(self, said: m.Approval) -> m.Waiting:
-        """Let the call run, as Claude asked for it or as `said` edits it; returns what it was."""
+    async def approve(self, given: Any = None) -> m.Waiting:
+        """Let the call run, as Claude asked for it or as a person edits it; returns what runs."""
+        said = _data(m.Approval, given, _APPROVE)
         if known := self._known(m.Waiting):
             return known
         if said.edit:
@@ -116,32 +122,34 @@ class Handlers:
         return self._answered(approved.model_copy(update=now))
 
     @approve.validator
-    def _may_approve(self, said: m.Approval) -> None:
+    def _may_approve(self, given: Any = None) -> None:
+        said = _data(m.Approval, given, _APPROVE)
         self._refuse(said, "approval", works=bool(said.edit))
         if (size := len(said.edit.encode(errors="replace"))) > MAX_SAID_BYTES:
             raise _usage(f"the input has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most")
 
     @workflow.update(
-        name="deny",
-        description='Refuse a call that waits for an approval. Data: {"call": "12.1", "why": "…"}',
+        name="deny", description=f"Refuse a call that waits for an approval. Data: {_DENY}"
     )
-    def deny(self, said: m.Denial) -> m.Waiting:
+    def deny(self, given: Any = None) -> m.Waiting:
         """Let Claude know that the call may not run; returns what was denied."""
+        said = _data(m.Denial, given, _DENY)
         known = self._known(m.Waiting)
         return known or self._answered(self._state.waiting.decide(said.call, said))
 
     @deny.validator
-    def _may_deny(self, said: m.Denial) -> None:
-        self._refuse(said, "approval")
+    def _may_deny(self, given: Any = None) -> None:
+        self._refuse(_data(m.Denial, given, _DENY), "approval")
 
     @workflow.update(
         name="resolve",
-        description='Say how a call in doubt ended. Data: {"call": "12.1", "outcome": "done"}',
+        description=f"Say how a call in doubt ended. Data: {_RESOLVE}",
         # An ending run waits for it, but not for ever: see `_handlers_ended`.
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
-    async def resolve(self, said: m.Resolve) -> m.Resolution:
+    async def resolve(self, given: Any = None) -> m.Resolution:
         """Settle a doubt; returns what the ledger holds now: a truth that came late stands."""
+        said = _data(m.Resolve, given, _RESOLVE)
         if known := self._known(m.Resolution):
             return known
         self._refuse(said, "doubt", works=True)  # again: another may have been accepted just before
@@ -155,15 +163,13 @@ class Handlers:
         return resolution
 
     @resolve.validator
-    def _may_resolve(self, said: m.Resolve) -> None:
-        self._refuse(said, "doubt", works=True)
+    def _may_resolve(self, given: Any = None) -> None:
+        self._refuse(_data(m.Resolve, given, _RESOLVE), "doubt", works=True)
 
-    @workflow.update(
-        name="limit", description='Raise or lower the run\'s limits. Data: {"max_cost_usd": "8"}'
-    )
-    async def limit(self, change: m.LimitChange) -> m.Limits:
+    @workflow.update(name="limit", description=f"Raise or lower the run's limits. Data: {_LIMIT}")
+    async def limit(self, given: Any = None) -> m.Limits:
         """Change limits from the next request on; returns those that hold now."""
-        state = self._state
+        state, change = self._state, _data(m.LimitChange, given, _LIMIT)
         await workflow.wait_condition(lambda: bool(state.opening or state.outcome))
         if refusal := not_changeable(state, change):
             raise _usage(refusal)
@@ -173,7 +179,8 @@ class Handlers:
         return state.limits
 
     @limit.validator
-    def _may_limit(self, change: m.LimitChange) -> None:
+    def _may_limit(self, given: Any = None) -> None:
+        change = _data(m.LimitChange, given, _LIMIT)
         if refusal := not_changeable(self._state, change):
             raise _usage(refusal)
 
@@ -231,6 +238,16 @@ class Handlers:
 def _update_id() -> str:
     info = workflow.current_update_info()
     return info.id if info else ""
+
+
+def _data(kind: type[W], given: Any, example: str) -> W:
+    """Read an update's payload, which a person may have typed. Raises what refuses it."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"])) or "the data"
+        raise _usage(f"{where}: {problem['msg']}; expected data like {example}") from error
 
 
 def _read(kind: type[W], given: Any) -> W:
