@@ -17,8 +17,9 @@ from chaos.nemesis import Nemesis
 from chaos.plan import Fault, plan
 from chaos.report import Report, report, show
 from chaos.traffic import Traffic
-from onward.console import Output, Progress, count
+from onward.console import Output, Progress
 from onward.errors import UsageError
+from onward.figures import count
 from onward.tools.orphans import guard
 
 _ENDS_S = 180.0

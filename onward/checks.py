@@ -9,7 +9,7 @@ from redis.exceptions import NoPermissionError
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from onward.console import count
+from onward.figures import count
 from onward.guarantee import Guarantee, guarantee
 from onward.invoked import program
 from onward.memory import FULL, run_sizes

@@ -14,12 +14,7 @@ from typing import Any
 from onward import run_input, runs, starting, watching
 from onward.client import Client
 from onward.client.connecting import run_request
-from onward.console import (
-    Output,
-    count,
-    progress_line,
-    spend_line,
-)
+from onward.console import Output
 from onward.documents import (
     age_s,
     result_document,
@@ -30,6 +25,7 @@ from onward.documents import (
     waiting_line,
 )
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
+from onward.figures import count, progress_line, spend_line
 from onward.history import Ended
 from onward.invoked import program, typed
 from onward.limits.input import parse_limits

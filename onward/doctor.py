@@ -12,8 +12,9 @@ from temporalio.client import Client
 
 from onward.checks import Check, paused_checks, redis_checks, temporal_checks
 from onward.connection import Target, connect, find_target, quiet_runtime
-from onward.console import Output, count
+from onward.console import Output
 from onward.errors import ConnectError
+from onward.figures import count
 from onward.janitor import fate
 from onward.memory import run_bytes, size
 from onward.redis_connection import ledger_url, redis_client, redis_errors, shown

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from onward.console import count, spend_line
+from onward.figures import count, duration, spend_line, when
 from onward.history import Ended
 from onward.invoked import program, typed
 from onward.limits.use import limit_uses
@@ -134,20 +134,6 @@ def _state(seen: Report) -> str:
 def age_s(run: Run) -> float:
     """Seconds from a run's start to its end, or to now."""
     return max(0.0, ((run.closed or datetime.now(UTC)) - run.started).total_seconds())
-
-
-def when(moment: datetime) -> str:
-    """Write a moment, to the minute, in local time."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def duration(seconds: float) -> str:
-    """Write how long something took."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def unseen_lines(run: str, messages: Sequence[PersonSaid]) -> list[str]:

@@ -13,8 +13,9 @@ from typing import Any
 from redis.asyncio import Redis
 
 from onward.connection import Target, connect, find_target, quiet_runtime
-from onward.console import Output, count
+from onward.console import Output
 from onward.errors import ConnectError, UsageError
+from onward.figures import count
 from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.run_hashes import run_hashes
 from onward.settings import Settings, load_settings

@@ -11,7 +11,7 @@ from agent_double import Cli, double_worker
 from temporalio.client import Client
 from typed_commands import DONE, ROOT, new_id, until_doing, until_trouble, waiting
 
-from onward.console import exact_money, money
+from onward.figures import exact_money, money
 from onward.local_services import LocalAddresses, TemporalServer, write_local
 from onward.testing import wait_until
 

@@ -10,7 +10,8 @@ from calls_prepared import prepared
 from people import say, waiting
 
 from onward import tool
-from onward.console import Output, cost_line, spend_line
+from onward.console import Output
+from onward.figures import cost_line, spend_line
 from onward.identity import fingerprint
 from onward.messages import RunRequest, Settler, Spend, Waiting
 from onward.spending.tables import COLUMNS

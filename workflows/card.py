@@ -4,8 +4,10 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from onward.figures import count
 from onward.markdown import literal
 from onward.messages import Limits, Spend, Waiting
+from onward.tags import as_texts
 from onward.wording import how_full, how_to_answer
 from workflows.state import RunState
 
@@ -26,13 +28,12 @@ def card(state: RunState, run: str, prompt: str) -> str:
 def _where(state: RunState) -> str:
     agent, word = state.request.agent, state.status_word
     if state.outcome:
-        return f"**{agent}** ended as `{word}`, after {_count(state.steps, 'step')}"
+        return f"**{agent}** ended as `{word}`, after {count(state.steps, 'step')}"
     doing = "" if state.waiting.shown else f": {state.doing}"
     return f"**{agent}** is `{word}` at step {state.step}{doing}"
 
 
 def _facts(state: RunState) -> Iterator[tuple[str, str]]:
-    tags = ", ".join(f"{name}={value}" for name, value in state.request.tags.items())
     yield "**paused**", _paused(state)
     yield "in doubt", ", ".join(state.in_doubt)
     yield "messages that Claude has not seen", str(len(state.unseen) or "")
@@ -40,7 +41,7 @@ def _facts(state: RunState) -> Iterator[tuple[str, str]]:
     yield "steps", _steps(state)
     yield "context window", how_full(state.context) if state.context else ""
     yield "model", state.opening.model if state.opening else ""
-    yield "tags", literal(tags)
+    yield "tags", literal(", ".join(as_texts(state.request.tags)))
 
 
 def _spent(spend: Spend, limits: Limits) -> str:
@@ -48,7 +49,7 @@ def _spent(spend: Spend, limits: Limits) -> str:
     cost = "unknown cost" if unknown else f"${spend.cost_usd:.4f}"
     most = "" if limits.max_cost_usd is None else f" of ${limits.max_cost_usd}"
     tokens = f"{spend.tokens:,} of {limits.max_tokens_total:,} tokens"
-    return f"{cost}{most}, {tokens}, in {_count(spend.requests, 'request')}"
+    return f"{cost}{most}, {tokens}, in {count(spend.requests, 'request')}"
 
 
 def _steps(state: RunState) -> str:
@@ -99,7 +100,3 @@ def _acts(state: RunState, run: str) -> str:
 
 def _quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in literal(text).splitlines())
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

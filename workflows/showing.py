@@ -7,6 +7,7 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
 from onward import names
+from onward.tags import as_texts
 from workflows.card import card
 from workflows.state import RunState
 
@@ -64,7 +65,7 @@ def _values(state: RunState) -> dict[str, Any]:
         names.AGENT: state.request.agent,
         names.MODEL: (state.opening.model if state.opening else "")[:_KEYWORD_LETTERS] or None,
         names.WAITING: _first_waiting(state),
-        names.TAGS: [f"{name}={value}" for name, value in state.request.tags.items()] or None,
+        names.TAGS: as_texts(state.request.tags) or None,
         names.STEP: state.steps,
         names.TOKENS: spend.tokens,
         names.COST: None if unknown else float(spend.cost_usd),

@@ -9,7 +9,8 @@ from typing import Any
 from onward.audit.comparing import Difference
 from onward.audit.decisions import Decision
 from onward.audit.effects import Effect
-from onward.console import Output, count
+from onward.console import Output
+from onward.figures import count
 from onward.invoked import typed
 from onward.messages import Fork
 from onward.runs import Run

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from onward.audit.effects import Effect
 from onward.audit.held import Held
 from onward.audit.timeline import Timeline
-from onward.console import count
+from onward.figures import count
 
 _ONLY_REDIS = (
     "History does not say which attempts claimed a call and never answered, when each call was "

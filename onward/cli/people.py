@@ -14,7 +14,7 @@ def approve(
     call: CallId,
     /,
     *,
-    edit: str | None = None,
+    edit: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     remember: bool = False,
     view: View = "",
     by: By = "",
@@ -39,7 +39,7 @@ def approve(
         file, - from standard input.
     remember
         In this run, calls of the same tool that ask for the same reason need no approval any more.
-        Not for an edited call.
+        Not with --edit: you approved that one input.
     view
         The `view` of the call in `status --json` that you decided on; if it is another one by now,
         nothing is done. By default: what waits right now.

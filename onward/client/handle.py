@@ -173,7 +173,7 @@ class RunHandle:
             edit: the input with which it shall run instead of Claude's, an object or its JSON text;
                 Claude is told of it.
             remember: in this run, calls of the tool that ask for the same reason need no approval
-                any more. Never of an edited one.
+                any more. Not with an `edit`: you approved that one input.
             view: `Waiting.view` that was decided on; refused if it is another one by now.
             by: who decides.
 
@@ -181,6 +181,11 @@ class RunHandle:
             UsageError: the call does not wait, the edit is refused, or the run has ended.
 
         """
+        if remember and edit is not None:
+            raise UsageError(
+                "an edited call is not remembered: you approved that one input. Give either an edit, "
+                "or that calls like Claude's be remembered; nothing was changed"
+            )
         edited = "" if edit is None else edited_input(edit)
         said = _said(Approval, call=call, view=view, by=by, edit=edited, remember=remember)
         return (await self._decide("approve", said, Waiting))[0]

@@ -178,4 +178,4 @@ def _refusal(error: WorkflowUpdateFailedError) -> Exception:
     why = getattr(error.cause, "message", str(error.cause))
     if isinstance(error.cause, ApplicationError) and error.cause.type == _CLOSED_MEANWHILE:
         return _Lost(why)
-    return _SayAgain(why) if AGAIN in why else UsageError(f"{why}. Nothing was changed")
+    return _SayAgain(why) if AGAIN in why else UsageError(f"{why.rstrip('.')}. Nothing was changed")

@@ -7,8 +7,9 @@ from typing import Any
 
 from onward import history, invoked, run_input, starting
 from onward.commands import show_started
-from onward.console import Output, count
+from onward.console import Output
 from onward.errors import ConnectError, UsageError
+from onward.figures import count
 from onward.forking.aftermath import Effect, aftermath, told_to_people
 from onward.forking.cut import Cut, cut
 from onward.forking.fates import LedgerView, fate

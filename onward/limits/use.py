@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 from decimal import Decimal
 
-from onward.console import count, exact_money, money
+from onward.figures import count, exact_money, money
 from onward.messages import Limits, RunStatus
 
 _NOT_KNOWN = "?"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from onward.commands import NOT_CONNECTED
-from onward.console import Output, count
+from onward.console import Output
 from onward.documents import run_document
 from onward.errors import UsageError
+from onward.figures import count
 from onward.invoked import program
 from onward.listing import rows
 from onward.listing.finding import Sort, amount, find

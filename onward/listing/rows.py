@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from onward.console import money
-from onward.documents import age_s, duration, what_and_why, when
+from onward.documents import age_s, what_and_why
+from onward.figures import duration, money, when
 from onward.invoked import program, typed
 from onward.messages import Paused, Waiting
 from onward.runs import Run

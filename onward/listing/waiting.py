@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from temporalio.client import Client
 
-from onward.console import count
+from onward.figures import count
 from onward.listing.finding import at_once, runs_of
 from onward.listing.which import Which
 from onward.messages import Paused, Waiting

@@ -7,8 +7,9 @@ indented: no line of theirs can pass for one of ours.
 from collections.abc import Callable
 from typing import Any
 
-from onward.console import Output, cost_line, count
+from onward.console import Output
 from onward.documents import waiting_line
+from onward.figures import cost_line, count
 from onward.invoked import typed
 from onward.live.happenings import (
     Asked,

@@ -11,8 +11,9 @@ from redis.asyncio import Redis
 
 from onward import run_input
 from onward.client.saying import NO_TEXT, claimed_name
-from onward.console import Output, count
+from onward.console import Output
 from onward.errors import UsageError
+from onward.figures import count
 from onward.identity import run_key
 from onward.invoked import typed
 from onward.listing import Which, find

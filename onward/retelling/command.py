@@ -6,8 +6,9 @@ from typing import Literal
 from temporalio.client import Client
 
 from onward import history, json_text
-from onward.console import Output, count
+from onward.console import Output
 from onward.documents import unseen_lines
+from onward.figures import count
 from onward.history import Ended
 from onward.messages import Fork
 from onward.retelling import html, text

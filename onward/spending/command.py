@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from onward import runs
 from onward.audit.positions import order
-from onward.console import Output, count
+from onward.console import Output
 from onward.errors import UsageError
+from onward.figures import count
 from onward.listing import Which
 from onward.messages import Spend, Tally
 from onward.runs import Run, Spent

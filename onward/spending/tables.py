@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from onward.console import cost_line, count
+from onward.figures import cost_line, count
 from onward.messages import Spend, Tally
 
 COLUMNS = ("requests", "input", "cache read", "cache written", "output", "cost")

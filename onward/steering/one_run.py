@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from onward import run_input
-from onward.console import Output, count
+from onward.console import Output
+from onward.figures import count
 from onward.invoked import typed
 from onward.runs import Report, Run
 from onward.session import open_run

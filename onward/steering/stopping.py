@@ -8,9 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from onward.client.saying import claimed_name, signal
-from onward.console import Output, count
+from onward.console import Output
 from onward.documents import run_document
 from onward.errors import OnwardError, UsageError
+from onward.figures import count
 from onward.invoked import typed
 from onward.listing import Which, find, rows
 from onward.listing.finding import at_once
