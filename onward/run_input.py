@@ -106,10 +106,9 @@ def checked_id(run_id: str) -> str:
     """
     if not run_id.strip():
         raise UsageError("the run's id is empty. Give one such as 'refunds-2026-11'")
-    odd = [c for c in run_id if unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"}]
-    if odd:
+    if odd := unshowable(run_id):
         raise UsageError(
-            f"the run's id {run_id!r} holds {odd[0]!r}, which cannot be shown or typed. "
+            f"the run's id {run_id!r} holds {odd!r}, which cannot be shown or typed. "
             "Use letters, digits, spaces and punctuation"
         )
     if (size := len(run_id.encode())) > MAX_ID_BYTES:
@@ -130,6 +129,12 @@ def checked_agent(agent: str) -> str:
     if not _AGENT_NAME.fullmatch(agent):
         raise UsageError(f"--agent is {agent!r}; a name has 1 to 64 letters, digits, - or _")
     return agent
+
+
+def unshowable(text: str) -> str | None:
+    """Find the first character that cannot be shown or typed."""
+    odd = (c for c in text if unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"})
+    return next(odd, None)
 
 
 def new_id(agent: str) -> str:

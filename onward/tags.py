@@ -2,10 +2,10 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from onward.errors import UsageError
+from onward.run_input import unshowable
 
 MAX_VALUE_CHARS = 190
 """With name and equals sign 255: where Temporal's index is an SQL database, no text is longer."""
@@ -52,9 +52,9 @@ def _parsed(text: str) -> tuple[str, str]:
             f"the value of --tag {name} has {len(value)} characters; at most {MAX_VALUE_CHARS} "
             "are possible"
         )
-    if odd := [c for c in value if unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"}]:
+    if odd := unshowable(value):
         raise UsageError(
-            f"the value of --tag {name} holds {odd[0]!r}, which cannot be shown or typed. Use "
+            f"the value of --tag {name} holds {odd!r}, which cannot be shown or typed. Use "
             "letters, digits, spaces and punctuation"
         )
     return name, value
