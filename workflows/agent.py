@@ -12,6 +12,8 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from onward import messages as m
     from onward import names
+    from onward.errors import UsageError
+    from onward.tags import as_texts, parse_tags
     from workflows import carrying, scheduling
     from workflows.budget import Ending, ending_of, over_limit
     from workflows.calls import run_calls
@@ -51,6 +53,7 @@ class AgentWorkflow(Handlers):
         _refuse_repeats()
         if not self._state.request.carried:  # what a run carries over was taken long ago
             _refuse_size(self._state.request)
+            _refuse_tags(self._state.request)
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.waiting.clear()
@@ -72,8 +75,10 @@ class AgentWorkflow(Handlers):
                 if result := await self._step():
                     return result
         except ActivityError as error:
-            outcome = "cancelled" if self._cancelled() else outcome_of(error)
-            return state.result(outcome, self._why(reason_of(error)))
+            outcome, reason = outcome_of(error), reason_of(error)
+            if self._cancelled():
+                outcome, reason = "cancelled", self._why(reason)
+            return state.result(outcome, reason)
         except asyncio.CancelledError:
             return state.result("cancelled", self._why("cancelled"))
 
@@ -81,7 +86,7 @@ class AgentWorkflow(Handlers):
         state = self._state
         show(state, "starting")
         if state.request.fork and not state.request.carried:
-            carrying.resume(state, await scheduling.fork(state, state.request.fork))
+            carrying.go_on_from(state, await scheduling.fork(state, state.request.fork))
         elif not state.request.carried:
             state.opened(await scheduling.begin(state))
         begun(state, now_ms())
@@ -231,3 +236,11 @@ def _refuse_size(request: m.RunRequest) -> None:
             f"found a run's input of {size:,} bytes as JSON, expected {_MAX_REQUEST_BYTES:,} at "
             "most. Put what is long in a file that a tool reads"
         )
+
+
+def _refuse_tags(request: m.RunRequest) -> None:
+    """Refuse those that Temporal's index does not hold: setting them would terminate the run."""
+    try:
+        parse_tags(as_texts(request.tags))
+    except UsageError as error:
+        raise _refused(str(error)) from error

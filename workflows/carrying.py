@@ -37,6 +37,17 @@ def resume(state: RunState, carried: Carried) -> None:
     state.waiting.resume(carried.waiting, decided)
 
 
+def go_on_from(state: RunState, copied: Carried) -> None:
+    """Take over what `fork` copied; what people said to this run meanwhile stays."""
+    said = (each for each in state.unseen if each.id not in copied.messages)
+    stays = {
+        "additions": (*copied.additions, *said),
+        "messages": (*copied.messages, *state.heard.messages),
+        "paused": state.paused,
+    }
+    resume(state, copied.model_copy(update=stays))
+
+
 def carry(state: RunState, segment: str, *, reset_lineage: bool) -> Carried:
     """Return what the next workflow run of the chain must know; `segment` holds the rest."""
     if state.opening is None or state.witness is None or state.head is None:

@@ -41,7 +41,10 @@ def may_continue(state: RunState) -> bool:
 async def carried(state: RunState) -> m.Carried:
     """Make a segment of all that this workflow run's history tells; return what goes with it."""
     state.carrying = True
-    # Nothing is under way but what people said, and what the app is told.
+    # Nothing is under way but what people said, and what the app is told. Nothing of that waits any
+    # more, so a hook that hangs must not hold the run up.
+    for telling in state.telling:
+        telling.cancel()
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() and not state.working)
     segment = await scheduling.carry(state)
     people_waited(state, now_ms())

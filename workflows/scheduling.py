@@ -1,8 +1,10 @@
 """A run's activities: what each is told, and what is done when one cannot be done as it is."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 
 from onward import messages as m
@@ -24,6 +26,12 @@ from workflows.stops import gave_up, kind_of
 
 _SHORT_CACHE_S = 240.0
 """The API keeps a prefix for five minutes, less what a request takes to begin."""
+_SOON = RetryPolicy(
+    initial_interval=timedelta(milliseconds=100),
+    maximum_interval=timedelta(seconds=2),
+    maximum_attempts=8,
+)
+"""While somebody waits: and where no worker can judge an edit, the call is to be denied instead."""
 _REDOS = 5
 """Of one step before it is given up: more would find the same."""
 
@@ -179,7 +187,16 @@ async def edit(
     )
     summary = f"{call.call} {call.tool} as {by or 'somebody'} edited it"
     return await refilling(
-        state, lambda: run_activity(state, names.EDIT, given, m.Edited, summary, limit_s=GRACE_S)
+        state,
+        lambda: run_activity(
+            state,
+            names.EDIT,
+            given,
+            m.Edited,
+            summary,
+            limit_s=GRACE_S,
+            retry=_SOON,
+        ),
     )
 
 
