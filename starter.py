@@ -35,6 +35,10 @@ def _version() -> str:
     return f"onward {version('onward')}"
 
 
+def _worth_showing(default: object) -> str | None:
+    return None if default is False or default in (None, "") else str(default)
+
+
 app = App(
     name="starter.py",
     help=(
@@ -47,7 +51,7 @@ app = App(
     ),
     version=_version,
     console=Stream(),
-    default_parameter=Parameter(negative=""),
+    default_parameter=Parameter(negative="", show_default=_worth_showing),
     result_action="return_value",
     exit_on_error=False,
     print_error=False,

@@ -95,8 +95,10 @@ async def test_a_pause_is_shown_wherever_people_look(cli: Cli, run: Run) -> None
     await run.ended()
 
 
-async def test_a_call_is_approved_as_a_person_edited_it(cli: Cli, run: Run, tmp_path: Path) -> None:
-    """From the command line or a file; what is no input of the tool is said, and changes nothing.
+async def test_a_call_is_approved_as_a_person_edited_it(
+    cli: Cli, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed, piped or in a file; what is no input of the tool is said, and changes nothing.
 
     Who edits it is kept, and Claude is told which input ran.
     """
@@ -109,8 +111,17 @@ async def test_a_call_is_approved_as_a_person_edited_it(cli: Cli, run: Run, tmp_
         ('{"cents": "many"}', "integer"),
     ):
         refused = await cli(*approve, edit)
-        assert (refused.code, why in refused.err) == (2, True), refused.err
+        assert (refused.code, why in refused.err, ".." in refused.err) == (2, True, False), (
+            refused.err
+        )
+    both = await cli(*approve, '{"cents": 300}', "--remember")
+    assert (both.code, "an edit is not remembered" in both.err) == (2, True), both.err
     (tmp_path / "edit.json").write_text('{"cents": 300}\n')
+    (tmp_path / "pipe").write_text("[300]")
+    with (tmp_path / "pipe").open() as pipe:
+        monkeypatch.setattr(sys, "stdin", pipe)
+        piped = await cli(*approve, "-")
+    assert (piped.code, "found JSON list" in piped.err) == (2, True), piped.err
     edited = await cli(*approve, "@edit.json", "--by", "ada", "--json")
     assert (edited.code, edited.json["by"], edited.json["edit"]) == (0, "ada", '{"cents": 300}\n')
     assert (await run.ended()).outcome == "completed"

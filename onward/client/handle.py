@@ -183,8 +183,8 @@ class RunHandle:
         """
         if remember and edit is not None:
             raise UsageError(
-                "an edited call is not remembered: you approved that one input. Give either an edit, "
-                "or that calls like Claude's be remembered; nothing was changed"
+                "an edit is not remembered: it approves that one input. Give the edit, or say that "
+                "calls like Claude's be remembered, not both. Nothing was changed"
             )
         edited = "" if edit is None else edited_input(edit)
         said = _said(Approval, call=call, view=view, by=by, edit=edited, remember=remember)

@@ -175,7 +175,7 @@ class _Saying(Generic[Answer]):
 
 def _refusal(error: WorkflowUpdateFailedError) -> Exception:
     # As text, Temporal's errors begin with their type.
-    why = getattr(error.cause, "message", str(error.cause))
+    why = getattr(error.cause, "message", str(error.cause)).rstrip(".")
     if isinstance(error.cause, ApplicationError) and error.cause.type == _CLOSED_MEANWHILE:
         return _Lost(why)
-    return _SayAgain(why) if AGAIN in why else UsageError(f"{why.rstrip('.')}. Nothing was changed")
+    return _SayAgain(why) if AGAIN in why else UsageError(f"{why}. Nothing was changed")
