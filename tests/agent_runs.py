@@ -31,6 +31,18 @@ from worker import build_worker
 from workflows.agent import AgentWorkflow
 
 MODEL = "claude-sonnet-5-5"
+SEARCH: dict[str, Any] = {
+    "type": "server_tool_use",
+    "id": "srvtoolu_1",
+    "name": "web_search",
+    "input": {"query": "weather"},
+}
+"""A call of the API's own tool, and its result."""
+FOUND: dict[str, Any] = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [],
+}
 
 Blocks = Sequence[Mapping[str, Any]]
 

@@ -133,7 +133,7 @@ class Storm:
 
     def _worker(self) -> Any:
         env = {
-            "ONWARD_APP": "storm_app:app",
+            "ONWARD_APP": "approval_app:app",
             "ONWARD_HISTORY_EVENTS": str(self.plan.history_events),
             "ONWARD_PAYLOAD_DIR": os.environ["ONWARD_PAYLOAD_DIR"],  # as the bench has set it
         }

@@ -143,7 +143,7 @@ async def test_an_edited_call_is_done_once_whatever_dies(crash_bench: CrashBench
     It asks for what the person wrote, and never for what Claude did.
     """
     mine, claudes = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("edited", "asked"))
-    bench, app = crash_bench.bench, {"ONWARD_APP": "edit_app:app"}
+    bench, app = crash_bench.bench, {"ONWARD_APP": "approval_app:app"}
     async with crash_bench.worker(**app, FP="f7:1:kill") as worker:
         run = await bench.start(uses(("refund", {"order": claudes})), says())
         await waiting(run)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, request_body, says, uses
+from agent_runs import FOUND, SEARCH, Bench, Run, app_of, request_body, says, uses
 from forked import fork
 from people import say, send, waiting
 from temporalio.client import RPCError, WorkflowUpdateFailedError
@@ -21,18 +21,6 @@ from onward.testing import wait_until
 from onward.testing.messages_api import Asked, Step
 
 pytestmark = [pytest.mark.replay, pytest.mark.timeout(120)]
-
-SEARCH: dict[str, Any] = {
-    "type": "server_tool_use",
-    "id": "srvtoolu_01",
-    "name": "web_search",
-    "input": {"query": "weather"},
-}
-FOUND: dict[str, Any] = {
-    "type": "web_search_tool_result",
-    "tool_use_id": "srvtoolu_01",
-    "content": [],
-}
 
 
 class Gate:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from agent_runs import Bench, Run, app_of, request_body, says, uses
+from agent_runs import FOUND, SEARCH, Bench, Run, app_of, request_body, says, uses
 from crash_runs import CrashBench
 
 from onward import tool
@@ -12,17 +12,6 @@ from onward.names import CALL_CLAUDE
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault, Step
 
-SEARCH: dict[str, Any] = {
-    "type": "server_tool_use",
-    "id": "srvtoolu_1",
-    "name": "web_search",
-    "input": {"q": "x"},
-}
-FOUND: dict[str, Any] = {
-    "type": "web_search_tool_result",
-    "tool_use_id": "srvtoolu_1",
-    "content": [],
-}
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "c2ln"}
 USE = {"type": "tool_use", "name": "act", "input": {"what": "it, told at some length"}}
 FIRST, SECOND = "The first half of it, and ", "the other half."
