@@ -320,6 +320,16 @@ async def _backwards(client: Client, key: RunKey) -> AsyncIterator[HistoryEvent]
         request.next_page_token = page.next_page_token
 
 
+async def read(client: Client, given: Payloads, model: type[Model]) -> Model:
+    """Read the first payload.
+
+    Raises PayloadError (its file is not here), and where it is none or another kind of thing
+    IndexError, ValueError.
+    """
+    values: list[Any] = await client.data_converter.decode_wrapper(given, [model])
+    return model.model_validate(values[0])
+
+
 async def _decoded(client: Client, given: Payloads, model: type[Model]) -> Model | None:
     """Decode the first payload; None if there is none, or another kind of thing."""
     if not given.payloads:

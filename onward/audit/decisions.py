@@ -1,13 +1,14 @@
 """What was decided of a run's calls: by people, by what they said before, or because nobody did."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.update.v1 import Request
 from temporalio.client import Client
 
+from onward import history
 from onward.messages import (
     Approval,
     Carried,
@@ -16,10 +17,9 @@ from onward.messages import (
     PreparedCall,
     Resolution,
     Resolve,
-    Wire,
 )
+from onward.updates import Updates
 
-Model = TypeVar("Model", bound=Wire)
 _Said = Approval | Denial | Resolve
 _UPDATES: dict[str, type[_Said]] = {"approve": Approval, "deny": Denial, "resolve": Resolve}
 
@@ -75,46 +75,35 @@ def _settled(said: Resolve, verdict: str) -> str:
     return f"{words} (it had turned out to be {verdict} meanwhile, and that stands)"
 
 
-@dataclass
 class Decisions:
     """Listens to the updates of a run's workflow runs, and to the judging of edits."""
 
-    client: Client
-    _requests: dict[str, Request] = field(default_factory=dict[str, Request])
-    _answered: set[str] = field(default_factory=set[str])
-    _edited: dict[str, PreparedCall] = field(default_factory=dict[str, PreparedCall])
-    _remembered: dict[tuple[str, str], Decision] = field(
-        default_factory=dict[tuple[str, str], Decision]
-    )
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._updates = Updates[_Said](client, _UPDATES)
+        self._edited = dict[str, PreparedCall]()
+        self._remembered = dict[tuple[str, str], Decision]()
 
     def resumed(self, carried: Carried) -> None:
         """Take what a workflow run knows of those before it, which may be forgotten."""
-        self._answered |= carried.answers.keys()
+        self._updates.answered_before(carried.answers)
 
     def requested(self, request: Request) -> None:
         """Take what is asked for by an update."""
-        # A reset says again what people had said: then the request is in an event of its own.
-        if request.HasField("input"):
-            self._requests[request.meta.update_id] = request
+        self._updates.requested(request)
 
     async def answered(self, done: Any) -> Answered | None:
         """Take how an update ended; None: it decided nothing, or was heard before."""
-        update_id = done.meta.update_id
-        request = self._requests.pop(update_id, None)
-        if request is None or request.input.name not in _UPDATES:
-            return None
-        if done.outcome.HasField("failure") or update_id in self._answered:
-            return None
-        self._answered.add(update_id)
-        said = await self._read(request.input.args, _UPDATES[request.input.name])
+        said = await self._updates.answered(done)
         if isinstance(said, Resolve):
-            return Answered(said, await self._read(done.outcome.success, Resolution), None)
+            resolution = await history.read(self._client, done.outcome.success, Resolution)
+            return Answered(said, resolution, None)
         edited = self._edited.get(said.call) if isinstance(said, Approval) and said.edit else None
-        return Answered(said, None, edited)
+        return Answered(said, None, edited) if said else None
 
     async def judged(self, result: Payloads) -> None:
         """Take what became of the judging of an edit."""
-        call = (await self._read(result, Edited)).call
+        call = (await history.read(self._client, result, Edited)).call
         if call is None:
             return
         self._edited.pop(call.call, None)
@@ -133,7 +122,3 @@ class Decisions:
             return remembered
         expired = call.ask and call.expires_s and call.otherwise == "approve"
         return Decision("approved", "", at, expired=True) if expired else None
-
-    async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
-        values: list[Any] = await self.client.data_converter.decode_wrapper(payloads, [kind])
-        return kind.model_validate(values[0])

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payloads
@@ -281,8 +281,7 @@ class Timeline:
             self.was_reset, self.reset_from = True, failed.base_run_id
 
     async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
-        values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
-        return kind.model_validate(values[0])
+        return await history.read(self._client, payloads, kind)
 
 
 def _settle(story: CallStory, verdict: Resolution) -> None:

@@ -25,6 +25,7 @@ from onward.messages import (
 )
 from onward.messages import Paused as PausedRun
 from onward.transcript import tool_uses
+from onward.updates import Updates
 
 Model = TypeVar("Model", bound=Wire)
 _Said = Approval | Denial | LimitChange | Message
@@ -42,8 +43,7 @@ class People:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._requests: dict[str, Request] = {}
-        self._answered = set[str]()
+        self._updates = Updates(client, _UPDATES)
         self._messages = set[str]()
         self._inputs: dict[str, str] = {}
         self._unapproved: dict[str, PreparedCall] = {}
@@ -52,9 +52,8 @@ class People:
 
     def begun(self, carried: Carried | None) -> Iterator[Happening]:
         """Begin with a workflow run, and with what it knows of those before it."""
-        self._requests.clear()
-        # What the run itself takes for said before is not told again: nothing came of it.
-        self._answered = set(carried.answers if carried else ())
+        self._updates.forget()
+        self._updates.answered_before(carried.answers if carried else ())
         self._messages = set(carried.messages if carried else ())
         remembered = carried.remembered if carried else ()
         self._remembered = {(each.tool, each.why) for each in remembered}
@@ -87,22 +86,13 @@ class People:
     # ---- updates
 
     def requested(self, request: Request) -> None:
-        """Take what is asked for by an update: whether it was taken is told when it is answered."""
-        # A reset says again what people had said: then the request is in an event of its own.
-        if request.HasField("input"):
-            self._requests[request.meta.update_id] = request
+        """Take what is asked for by an update."""
+        self._updates.requested(request)
 
     async def answered(self, done: Any) -> Iterable[Happening]:
         """Take how an update ended: what was refused changed nothing, and is not told."""
-        update_id = done.meta.update_id
-        request = self._requests.pop(update_id, None)
-        if request is None or update_id in self._answered or done.outcome.HasField("failure"):
-            return ()
-        kind = _UPDATES.get(request.input.name)
-        if kind is None:
-            return ()
-        self._answered.add(update_id)
-        return self._told(await self._read(request.input.args, kind), update_id)
+        said = await self._updates.answered(done)
+        return () if said is None else self._told(said, done.meta.update_id)
 
     def _told(self, said: _Said, update_id: str) -> Iterator[Happening]:
         match said:
@@ -159,7 +149,3 @@ class People:
             return kind.model_validate({"reason": given} if isinstance(given, str) else given)
         except ValidationError:
             return kind()
-
-    async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
-        values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
-        return kind.model_validate(values[0])

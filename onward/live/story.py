@@ -228,5 +228,4 @@ class Story:
         return [Stopping(attributes.cause)]
 
     async def _read(self, payloads: Payloads, kind: type[Model]) -> Model:
-        values: list[Any] = await self._client.data_converter.decode_wrapper(payloads, [kind])
-        return kind.model_validate(values[0])
+        return await history.read(self._client, payloads, kind)
