@@ -12,8 +12,6 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from onward import messages as m
     from onward import names
-    from onward.errors import UsageError
-    from onward.tags import as_texts, parse_tags
     from workflows import carrying, scheduling
     from workflows.budget import Ending, ending_of, over_limit
     from workflows.calls import run_calls
@@ -23,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.limits import wait_at
     from workflows.making_room import ask_claude
     from workflows.pausing import waited_while_paused
+    from workflows.refusing import refuse_unfit
     from workflows.running import now_ms
     from workflows.showing import show, show_outcome
     from workflows.stops import limit_of, outcome_of, reason_of
@@ -30,9 +29,6 @@ with workflow.unsafe.imports_passed_through():
 
 _HANDLERS_END = timedelta(seconds=30)
 """How long an ending run waits for what a person said to be carried out."""
-
-_MAX_REQUEST_BYTES = 1_950_000
-"""Of a run's input as JSON. Temporal refuses 2 MiB, and activities' inputs hold the prompt too."""
 # Values that cannot be read or written fail a run at once: retrying the task would find the same
 # ones for ever. Other errors are faults of ours, and wait for the deploy that mends them.
 _FATAL = (ValidationError, PydanticSerializationError)
@@ -50,10 +46,7 @@ class AgentWorkflow(Handlers):
     @workflow.run
     async def run(self, request: m.RunRequest | None = None) -> m.RunResult:  # noqa: ARG002
         """Run the agent that `request` names until it ends, and return how it ended."""
-        _refuse_repeats()
-        if not self._state.request.carried:  # what a run carries over was taken long ago
-            _refuse_size(self._state.request)
-            _refuse_tags(self._state.request)
+        refuse_unfit(self._state.request)
         self._task = asyncio.current_task()
         result = await self._converse()
         self._state.waiting.clear()
@@ -211,36 +204,3 @@ async def _handlers_ended() -> None:
             timeout=_HANDLERS_END,
             timeout_summary="what people said is carried out first",
         )
-
-
-def _refused(text: str) -> ApplicationError:
-    return ApplicationError(text, type="usage", non_retryable=True)
-
-
-def _refuse_repeats() -> None:
-    """Refuse what would run a run's steps again under the same keys (ledger.md, 1.1)."""
-    info = workflow.info()
-    if info.cron_schedule or info.retry_policy:
-        found = f"cron schedule {info.cron_schedule!r}, retry policy {info.retry_policy!r}"
-        raise _refused(
-            f"found {found}; expected neither, because repeats share idempotency keys. "
-            "Start a run without a retry policy, and use a Temporal Schedule instead of cron"
-        )
-
-
-def _refuse_size(request: m.RunRequest) -> None:
-    """Refuse what would no longer fit the inputs of activities: those retry for ever."""
-    size = len(request.model_dump_json().encode())
-    if size > _MAX_REQUEST_BYTES:
-        raise _refused(
-            f"found a run's input of {size:,} bytes as JSON, expected {_MAX_REQUEST_BYTES:,} at "
-            "most. Put what is long in a file that a tool reads"
-        )
-
-
-def _refuse_tags(request: m.RunRequest) -> None:
-    """Refuse those that Temporal's index does not hold: setting them would terminate the run."""
-    try:
-        parse_tags(as_texts(request.tags))
-    except UsageError as error:
-        raise _refused(str(error)) from error

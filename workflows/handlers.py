@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from onward.names import AGAIN, MAX_SAID_BYTES
@@ -16,6 +16,7 @@ from workflows.calls import asked
 from workflows.clock import people_waited
 from workflows.limits import LIMIT, not_changeable
 from workflows.notifying import notify
+from workflows.refusing import refused
 from workflows.running import now_ms
 from workflows.sending import not_sendable, take
 from workflows.showing import show, show_waiting
@@ -101,7 +102,7 @@ class Handlers:
     def _may_send(self, given: Any = None) -> None:
         said = _data(m.Message, given, _SEND)
         if refusal := not_sendable(self._state, said, _update_id()):
-            raise _usage(refusal)
+            raise refused(refusal)
 
     @workflow.update(
         name="approve",
@@ -126,7 +127,7 @@ class Handlers:
         said = _data(m.Approval, given, _APPROVE)
         self._refuse(said, "approval", works=bool(said.edit))
         if (size := len(said.edit.encode(errors="replace"))) > MAX_SAID_BYTES:
-            raise _usage(f"the input has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most")
+            raise refused(f"the input has {size:,} bytes, expected {MAX_SAID_BYTES:,} at most")
 
     @workflow.update(
         name="deny", description=f"Refuse a call that waits for an approval. Data: {_DENY}"
@@ -172,7 +173,7 @@ class Handlers:
         state, change = self._state, _data(m.LimitChange, given, _LIMIT)
         await workflow.wait_condition(lambda: bool(state.opening or state.outcome))
         if refusal := not_changeable(state, change):
-            raise _usage(refusal)
+            raise refused(refusal)
         state.raised = change.of(state.limits)
         state.waiting.drop(LIMIT)
         show(state)
@@ -182,7 +183,7 @@ class Handlers:
     def _may_limit(self, given: Any = None) -> None:
         change = _data(m.LimitChange, given, _LIMIT)
         if refusal := not_changeable(self._state, change):
-            raise _usage(refusal)
+            raise refused(refusal)
 
     # ---- the pieces
 
@@ -195,9 +196,9 @@ class Handlers:
         edited = await self._settling(said.call, judged)
         # Judged while the time for it ran out, or the run was cancelled; it may be in doubt by now.
         if state.waiting.shown.get(said.call) != asked_about:
-            raise _usage(f"call {said.call} does not wait any more; your input was not taken")
+            raise refused(f"call {said.call} does not wait any more; your input was not taken")
         if edited.call is None:
-            raise _usage(edited.refusal)
+            raise refused(edited.refusal)
         state.edit(edited.call, said.edit)
 
     async def _settling(self, call: str, work: Coroutine[Any, Any, T]) -> T:
@@ -206,7 +207,7 @@ class Handlers:
         try:
             return await work
         except ActivityError as error:
-            raise _usage(reason_of(error)) from error
+            raise refused(reason_of(error)) from error
         finally:
             waiting.end_settling(call)
 
@@ -219,9 +220,9 @@ class Handlers:
             return
         if works and self._state.carrying:
             # Once it is settled in the ledger alone, no segment would hold it.
-            raise _usage(_CARRYING)
+            raise refused(_CARRYING)
         if refusal := self._state.waiting.refusal(said, kind):
-            raise _usage(refusal)
+            raise refused(refusal)
 
     def _known(self, kind: type[W]) -> W | None:
         return self._state.heard.answer(_update_id(), kind)
@@ -247,7 +248,7 @@ def _data(kind: type[W], given: Any, example: str) -> W:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the data"
-        raise _usage(f"{where}: {problem['msg']}; expected data like {example}") from error
+        raise refused(f"{where}: {problem['msg']}; expected data like {example}") from error
 
 
 def _read(kind: type[W], given: Any) -> W:
@@ -261,7 +262,3 @@ def _read(kind: type[W], given: Any) -> W:
         return kind.model_validate(request)
     except ValueError:
         return kind()
-
-
-def _usage(text: str) -> ApplicationError:
-    return ApplicationError(text, type="usage", non_retryable=True)
