@@ -3,6 +3,7 @@
 Tests share them, so each uses workflow ids, task queues and keys of its own.
 """
 
+import signal
 import uuid
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -20,6 +21,9 @@ from onward.payload_store import data_converter
 from onward.settings import Settings
 from onward.testing.messages_api import ScriptedAPI
 from onward.testing.payments import PaymentsProcess, payments_service
+
+# A shell's background job ignores Ctrl-C, and so would the commands whose Ctrl-C is tested.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
