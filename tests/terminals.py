@@ -19,6 +19,8 @@ from onward.testing import wait_until
 STYLES = re.compile(r"\x1b\[[\d;]*m")
 MOVES = re.compile(r"\x1b\[\??[\d;]*[A-Za-z]")
 CTRL_C = b"\x03"
+# A test process with a size of its own would hand it on, and it counts before the terminal's.
+_SIZE = {"COLUMNS", "LINES"}
 # A session that opens a terminal makes it its own; only then does Ctrl-C reach the command.
 _ON_ITS_OWN = 'exec "$@" <"$0" >"$0" 2>&1'
 
@@ -75,10 +77,11 @@ async def terminal(
     """Run a command on a terminal of that width beside the block; it is ended with it."""
     keyboard, screen = pty.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in _SIZE}
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", _ON_ITS_OWN, os.ttyname(screen)),
         *(sys.executable, str(ROOT / "starter.py"), *tokens),
-        env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
+        env={**inherited, "TERM": "xterm-256color", **(environment or {})},
         start_new_session=True,
     )
     shown = Terminal(process, keyboard)
