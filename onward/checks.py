@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 
 from onward.figures import count
 from onward.guarantee import Guarantee, guarantee
-from onward.invoked import program
+from onward.invoked import program, worker
 from onward.memory import FULL, run_sizes
 from onward.pausing.switch import Switch, in_words
 from onward.permissions import missing_permissions, missing_to_watch
@@ -53,7 +53,7 @@ async def temporal_checks(client: Client, task_queue: str) -> AsyncIterator[Chec
         found = f"{count(len(workers), 'worker')} polled {task_queue!r} in the last minutes"
         yield Check("workers", "ok", found, figures={"workers": workers})
     else:
-        found, todo = f"nothing polls the task queue {task_queue!r}", "Start `python worker.py`"
+        found, todo = f"nothing polls the task queue {task_queue!r}", f"Start `{worker()}`"
         yield Check("workers", "wrong", found, todo, {"workers": []})
 
 

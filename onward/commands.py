@@ -27,7 +27,7 @@ from onward.documents import (
 from onward.errors import AppError, ConnectError, NoSuchRun, OnwardError, UsageError
 from onward.figures import count, progress_line, spend_line
 from onward.history import Ended
-from onward.invoked import program, typed
+from onward.invoked import program, typed, worker
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
@@ -232,7 +232,7 @@ async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
 
 
 async def _no_worker(session: Session, run: Run) -> str:
-    start_one = "Start `python worker.py` (or `python worker.py --local`); the run waits for it"
+    start_one = f"Start `{worker()}` (or `{worker('--local')}`); the run waits for it"
     if not await starting.pollers(session.client, run.task_queue):
         return f"nothing polls the task queue {run.task_queue!r}. {start_one}"
     return (

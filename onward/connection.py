@@ -21,6 +21,7 @@ from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 
 from onward.errors import ConnectError, UsageError
+from onward.invoked import worker
 from onward.payload_store import data_converter
 from onward.settings import ENV_FILE, Settings
 
@@ -151,7 +152,7 @@ def _no_answer(target: Target, error: Exception) -> str:
         "configured": "Check TEMPORAL_ADDRESS (and TEMPORAL_API_KEY, TEMPORAL_TLS… or the profile)",
         "local": "Look at the terminal of `worker.py --local`, and start it again",
         "default": (
-            "No address is configured. Start `python worker.py --local` in this folder, "
+            f"No address is configured. Start `{worker('--local')}` in this folder, "
             "or set TEMPORAL_ADDRESS to your server"
         ),
         "only redis": (

@@ -125,6 +125,8 @@ def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
 
 def _state(seen: Report) -> str:
     now = seen.status
+    if seen.run.state in {"terminated", "timed_out"}:  # a list says so, too
+        return seen.run.state
     if now.outcome or now.state != "waiting":
         return now.outcome or now.state
     kinds: set[str] = {call.kind for call in now.waiting} or {seen.run.waits_for}

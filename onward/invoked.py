@@ -18,6 +18,12 @@ def typed(*words: str) -> str:
     return f"{program()} {shlex.join(words)}"
 
 
+def worker(*options: str) -> str:
+    """Write the command that starts a worker the same way, with these options."""
+    *interpreter, script = shlex.split(program())
+    return shlex.join((*interpreter, str(Path(script).with_name("worker.py")), *options))
+
+
 @cache
 def program() -> str:
     """How this process was started, up to its command: `python starter.py`, `uv run starter.py`."""

@@ -19,6 +19,7 @@ from redis.exceptions import (
 
 from onward.connection import Target
 from onward.errors import ConnectError, UsageError
+from onward.invoked import worker
 from onward.settings import Settings
 
 _LOADING_POLL_S = 0.2
@@ -97,6 +98,6 @@ def _words(error: Exception) -> str:
     if isinstance(error, AuthenticationError):
         return f"it does not let us in ({found}). Correct user and password in ONWARD_REDIS_URL"
     return (
-        f"{found}. Set ONWARD_REDIS_URL to your server, or start `python worker.py --local`, "
+        f"{found}. Set ONWARD_REDIS_URL to your server, or start `{worker('--local')}`, "
         "which brings one"
     )

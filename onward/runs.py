@@ -30,7 +30,7 @@ from onward import history
 from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.indexed import Indexed, indexed
-from onward.invoked import typed
+from onward.invoked import typed, worker
 from onward.messages import RunStatus, Spend
 from onward.names import WORKFLOW
 
@@ -170,7 +170,7 @@ async def rpc_errors(run_id: str = "") -> AsyncGenerator[None, None]:
                 raise ConnectError(
                     f"Temporal did not answer ({status.name.lower()}: {error.message}). Nothing "
                     "is lost: runs go on when it is back. An embedded one comes back with "
-                    "`python worker.py --local`"
+                    f"`{worker('--local')}`"
                 ) from error
 
 

@@ -163,6 +163,7 @@ async def test_terminated_run_is_failed_with_the_reason(cli: Cli, client: Client
     assert (ran.code, ran.json["detail"]) == (1, "it was terminated: wrong list")
     assert ran.json["spend_complete"] is False
     assert (await cli("status", run_id, "--json")).json["outcome"] == "failed"
+    assert "state    terminated\n" in (await cli("status", run_id)).out
     spent = await cli("spend", run_id, "--json")
     assert spent.json["cost_usd"] == "0.25"
     assert "only finished steps" in spent.err

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from typed_commands import ROOT
 
-from onward.invoked import PROGRAM, program_of, typed
+from onward import invoked
+from onward.invoked import PROGRAM, program_of, typed, worker
 
 PYTHON = sys.executable
 BIN = str(Path(PYTHON).parent)
@@ -41,6 +42,12 @@ def test_a_command_is_written_as_the_person_writes_it(
 def test_an_odd_id_is_quoted_for_the_shell() -> None:
     """What is printed can be pasted, whatever the id of the run is."""
     assert shlex.split(typed("watch", "it's `a` run"))[-1] == "it's `a` run"
+
+
+def test_a_worker_is_started_as_the_command_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever typed an interpreter of their own is told no other one for the worker."""
+    monkeypatch.setattr(invoked, "program", lambda: "/venv/bin/python 'two words/starter.py'")
+    assert worker("--local") == "/venv/bin/python 'two words/worker.py' --local"
 
 
 def test_a_mistake_is_told_with_the_command_that_was_typed(tmp_path: Path) -> None:

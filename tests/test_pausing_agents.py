@@ -318,6 +318,8 @@ async def test_the_commands_as_people_type_them(bench: Bench, cli: Cli, agent: s
     assert f"agent '{agent}' is paused since 20" in typed.err
     assert f"no run of an agent '{agent}' is open in namespace 'default'" in typed.err
     assert f"resume --agent {agent}` lifts it" in typed.err
+    again = await cli("pause", "--agent", agent, "--by", "bob")
+    assert "by ana@desk: doubled. " in again.err, "why it is paused must not get lost"
     paused = await switch.find(agent)
     assert paused is not None
     assert (paused.by, paused.reason) == ("ana@desk", "doubled")

@@ -83,7 +83,8 @@ async def test_a_pause_is_shown_wherever_people_look(cli: Cli, run: Run) -> None
     paused = await cli("pause", run.name, "--reason", "lunch", "--by", "ada")
     assert (paused.code, "finishes its step" in paused.err) == (0, True)
     again = await cli("pause", run.name)
-    assert (again.code, "by ada: lunch already" in again.err) == (0, True)
+    assert (again.code, "is already paused since" in again.err) == (0, True)
+    assert "by ada: lunch. `" in again.err
     assert "by ada: lunch" in (await cli("status", run.name)).out
     for command in (("result",), ("result", "--wait")):
         asked = await cli(*command, run.name)

@@ -9,7 +9,7 @@ from temporalio.client import Client
 from onward import runs
 from onward.errors import ConnectError, UsageError
 from onward.history import Ended
-from onward.invoked import typed
+from onward.invoked import typed, worker
 from onward.runs import Report, Run
 from onward.starting import pollers
 
@@ -80,5 +80,5 @@ async def _looks_well(client: Client, run: Run) -> bool:
 def _nobody_hears(seen: Report) -> ConnectError:
     return ConnectError(
         f"{seen.trouble or 'no worker answers'}, so nothing can be said to the run "
-        f"{seen.run.id!r}. Start `python worker.py`, then say it again"
+        f"{seen.run.id!r}. Start `{worker()}`, then say it again"
     )

@@ -62,6 +62,8 @@ async def pause_agent(agent: str, reason: str, out: Output, *, by: str = "") -> 
     """Pause an agent, and say which open runs that holds for. Raises UsageError, ConnectError."""
     paused = Paused(since_ms=int(time.time() * 1000), reason=reason, by=by or claimed_name())
     async with _ledger_of(agent, out) as found:
+        if (stands := await found.switch.find(agent)) and not reason:
+            paused = stands  # who makes sure that it is paused takes no reason away
         try:
             await found.switch.pause(agent, paused)
         except PydanticSerializationError as error:
@@ -72,6 +74,8 @@ async def pause_agent(agent: str, reason: str, out: Output, *, by: str = "") -> 
         return 0
     out.say(f"{in_words(agent, paused)}. No run of it begins an effect; those under way end")
     _say_runs(agent, runs, found.session)
+    if not runs:
+        out.note("the pause holds for new ones; is the agent's name right?")
     out.note(
         f"`{typed('resume', '--agent', agent)}` lifts it, "
         f"`{typed('cancel', '--agent', agent, '--all')}` ends its runs"
@@ -150,4 +154,4 @@ def _say_runs(agent: str, runs: Sequence[Run], session: Session) -> None:
     if runs:
         session.out.say(f"{count(len(runs), 'open run')} of it in {where}")
     else:
-        session.out.note(f"no run of an agent {agent!r} is open in {where}; it holds for new ones")
+        session.out.note(f"no run of an agent {agent!r} is open in {where}")

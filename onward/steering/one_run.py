@@ -43,6 +43,8 @@ async def cancel(
         out.say(f"asked {run.id!r} to stop; it ends {when_it_ends(after_step=after_step)}. {how}")
     else:
         out.say(f"{run.id!r} has ended already; there is nothing to cancel. {how}")
+    if asked:
+        _note_deaf(await run.report(), out)
     return 0
 
 
@@ -56,7 +58,7 @@ async def pause(run_id: str, reason: str, out: Output, *, by: str) -> int:
         out.json({**_document(seen.run), "pausing": paused is None})
     elif paused:
         out.say(
-            f"{run.id!r} is {paused_text(paused)} already; `{typed('resume', run.id)}` lifts it"
+            f"{run.id!r} is already {paused_text(paused)}. `{typed('resume', run.id)}` lifts it"
         )
     else:
         out.say(
