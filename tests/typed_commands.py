@@ -8,6 +8,8 @@ from pathlib import Path
 
 from agent_double import Cli
 
+from onward.testing import wait_until
+
 ROOT = Path(__file__).parent.parent
 DONE = "Done: [bold]naïve[/bold] ✓"
 """The last words of the double."""
@@ -26,15 +28,17 @@ async def waiting(cli: Cli) -> str:
 
 
 async def until_doing(cli: Cli, run_id: str, what: str) -> None:
-    async with asyncio.timeout(20):
-        while (await cli("status", run_id, "--json")).json["doing"] != what:
-            pass
+    async def does() -> bool:
+        return bool((await cli("status", run_id, "--json")).json["doing"] == what)
+
+    await wait_until(does, 20, what=f"{run_id} doing {what!r}")
 
 
 async def until_trouble(cli: Cli, run_id: str, what: str) -> None:
-    async with asyncio.timeout(20):
-        while what not in str((await cli("status", run_id, "--json")).json["troubles"]):
-            pass
+    async def troubled() -> bool:
+        return what in str((await cli("status", run_id, "--json")).json["troubles"])
+
+    await wait_until(troubled, 20, what=f"{run_id} in trouble: {what!r}")
 
 
 async def process(*tokens: str) -> tuple[int | None, str, str]:
