@@ -31,7 +31,7 @@ def run_document(run: Run) -> dict[str, Any]:
         "agent": run.agent,
         "tags": {**run.tags},
         "model": run.indexed.model or None,
-        "step": run.indexed.step,
+        "steps": run.indexed.step,
         "tokens": run.indexed.tokens,
         "cost_usd": run.indexed.cost_usd,
         "prompt": run.prompt,

@@ -247,7 +247,7 @@ async def test_only_as_much_is_read_as_the_newest_need(
     monkeypatch.setattr(finding, "pages", counted)
     rows = await team.listed("--limit", "1")
     assert ([row["run"] for row in rows], pages) == (names[-1:], [2])
-    assert (rows[0]["status"], rows[0]["step"], rows[0]["model"]) == ("completed", 1, MODEL)
+    assert (rows[0]["status"], rows[0]["steps"], rows[0]["model"]) == ("completed", 1, MODEL)
     assert rows[0]["cost_usd"] > 0
 
 
