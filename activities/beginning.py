@@ -1,15 +1,19 @@
 """What `begin` and `fork` share: the run's witness, and the record of its beginning."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from temporalio import activity
 from temporalio.service import RPCError
 
 from activities.position import Position
 from activities.services import Services, reset_lineage
+from onward.agents import Agent
 from onward.errors import AppError
 from onward.ledger import Ledger
 from onward.messages import Limits, Opening, RunRef, Witness
+from onward.models.table import Capacity
+from onward.names import RULES
 from onward.own_history import read_history
 from onward.pricing import price_known
 from onward.transcript import BEGINNING
@@ -53,7 +57,32 @@ async def recorded(
     return Opening.model_validate_json(first).model_copy(update={"witness": witness})
 
 
-def refuse_unpriced(model: str, limits: Limits) -> None:
+async def decided_here(
+    services: Services, agent: Agent, model: str, limits: Limits, known: Capacity | None
+) -> dict[str, Any]:
+    """Return the fields of the opening that this worker decides, whatever Claude was told before.
+
+    `known`: what the model can. Raises `AppError` where a limit in money cannot be kept.
+    """
+    _refuse_unpriced(model, limits)
+    return {
+        "limits": limits,
+        "takeover_s": services.takeover_s,
+        "price_known": price_known(model),
+        "attributes": await services.attributes(),
+        "model": model,
+        "compacts": agent.compacts(model),
+        "context_window": known.context_window if known else None,
+        "reads_in_step": True,
+        "history_events": services.history_events,
+        "cache": agent.cached,
+        "waits_at_limit": agent.at_limit == "wait",
+        "notifies": services.app.on_waiting is not None,
+        "rules": RULES,
+    }
+
+
+def _refuse_unpriced(model: str, limits: Limits) -> None:
     """Raise `AppError` where a limit in money cannot be kept: the model's price is not known."""
     if limits.max_cost_usd is None or price_known(model):
         return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.beginning import recorded, refuse_unpriced, witness_of
+from activities.beginning import decided_here, recorded, witness_of
 from activities.failures import stop, translated
 from activities.pulse import Pulse
 from activities.services import Services
@@ -41,9 +41,8 @@ from onward.messages import (
     RunRequest,
     Witness,
 )
-from onward.names import FORK, FORK_NOTICE, FORK_OWNER, RULES
+from onward.names import FORK, FORK_NOTICE, FORK_OWNER
 from onward.own_history import read_history
-from onward.pricing import price_known
 from onward.records import Restored
 from onward.retelling.steps import retold
 from onward.run_records import Added, RunRecords
@@ -172,28 +171,9 @@ class _Copy:
         agent, model = services.app.agent(self.given.request.agent), _model(was)
         limits = _limits(was, self.given.request, steps)
         known = await services.models.capacity(model)
-        refuse_unpriced(model, limits)
-        return was.model_copy(
-            update={
-                "limits": limits,
-                "copied_steps": steps,
-                "witness": witness,
-                "takeover_s": services.takeover_s,
-                "price_known": price_known(model),
-                "search_attributes": False,
-                "shows_waiting": False,
-                "attributes": await services.attributes(),
-                "model": model,
-                "compacts": agent.compacts(model),
-                "context_window": known.context_window if known else None,
-                "reads_in_step": True,
-                "history_events": services.history_events,
-                "cache": agent.cached,
-                "waits_at_limit": agent.at_limit == "wait",
-                "notifies": services.app.on_waiting is not None,
-                "rules": RULES,
-            }
-        )
+        own = {"copied_steps": steps, "search_attributes": False, "shows_waiting": False}
+        here = await decided_here(services, agent, model, limits, known)
+        return was.model_copy(update={"witness": witness, **own, **here})
 
     async def _unseen(self, cut_off: Cut) -> tuple[PersonSaid, ...]:
         parent = await look(self.services.temporal, self.parent.workflow_id, self.parent.run_id)

@@ -3,7 +3,7 @@
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.beginning import recorded, refuse_unpriced, witness_of
+from activities.beginning import decided_here, recorded, witness_of
 from activities.failures import translated
 from activities.pulse import Pulse
 from activities.rates import give_back, step_name
@@ -22,8 +22,8 @@ from onward.messages import (
     RunResult,
     Witness,
 )
-from onward.names import BEGIN, CANCEL_OWNER, END, RULES
-from onward.pricing import price_known, spend_of
+from onward.names import BEGIN, CANCEL_OWNER, END
+from onward.pricing import spend_of
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of these two activities, which know no setting of the run yet, or any more."""
@@ -63,26 +63,13 @@ class LifecycleActivities:
         model, limits = request.model or agent.model, request.limits.of(agent.limits)
         known = await self._services.models.capacity(model)
         frozen = agent.definition(model, known)
-        refuse_unpriced(model, limits)
         return Opening(
             frozen=frozen,
             effects=agent.effects,
-            limits=limits,
             witness=witness,
             head=transcript.beginning(frozen),
-            takeover_s=self._services.takeover_s,
-            price_known=price_known(model),
-            attributes=await self._services.attributes(),
-            model=model,
-            compacts=agent.compacts(request.model),
-            context_window=known.context_window if known else None,
-            reads_in_step=True,
-            history_events=self._services.history_events,
             betas=tuple(agent.betas),
-            cache=agent.cached,
-            waits_at_limit=agent.at_limit == "wait",
-            notifies=self._services.app.on_waiting is not None,
-            rules=RULES,
+            **await decided_here(self._services, agent, model, limits, known),
         )
 
     @activity.defn(name=END)
