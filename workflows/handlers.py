@@ -248,7 +248,8 @@ def _data(kind: type[W], given: Any, example: str) -> W:
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"])) or "the data"
-        raise refused(f"{where}: {problem['msg']}; expected data like {example}") from error
+        # Temporal would print the cause below it: Pydantic's words, at length.
+        raise refused(f"{where}: {problem['msg']}; expected data like {example}") from None
 
 
 def _read(kind: type[W], given: Any) -> W:
