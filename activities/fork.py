@@ -47,7 +47,7 @@ from onward.records import Restored
 from onward.retelling.steps import retold
 from onward.run_records import Added, RunRecords
 from onward.runs import look, rpc_errors
-from onward.transcript import BEGINNING, last_text
+from onward.transcript import BEGINNING, last_text, results_only
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of this activity, which knows no setting of the run yet."""
@@ -105,6 +105,7 @@ class _Copy:
             messages=tuple(each.id for each in sent),
             steps=cut_off.last.number,
             text=last_text(reply.message),
+            results_only=results_only(cut_off.copied[-1].reply.message),
             in_doubt=tuple(in_doubt),
             context=cut_off.copied[-1].reply.context,
         )

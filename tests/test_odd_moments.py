@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, app_of, says, uses
-from forked import Effects, fork, told_last
+from agent_runs import FOUND, SEARCH, Bench, app_of, says, uses
+from forked import Effects, fork, messages, told_last
 from people import refused, say, send, waiting
 from temporalio.client import WorkflowFailureError
 from test_carried_waits import in_doubt
+from test_forks import first_of
 from test_on_waiting import app_with, asks
 from test_pausing_runs import is_doing
 
@@ -23,7 +24,7 @@ from onward.messages import RunRequest
 from onward.names import WORKFLOW
 from onward.search_attributes import register
 from onward.testing import wait_until
-from onward.testing.messages_api import ErrorDetail, Fault
+from onward.testing.messages_api import ErrorDetail, Fault, Step
 
 pytestmark = pytest.mark.replay
 
@@ -68,6 +69,53 @@ async def test_what_is_said_to_a_fork_while_it_copies_counts(
         result = await forked.ended()
     assert (result.outcome, result.unseen) == ("completed", ())
     assert told_last(parent).index("Go on.") < told_last(parent).index("And hurry.")
+    await forked.replay()
+
+
+PAUSED = Step(content=[SEARCH], stop_reason="pause_turn")
+IN_CODE = Step(
+    content=[
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}},
+        {
+            "type": "tool_use",
+            "name": "look",
+            "input": {},
+            "caller": {"type": "code"},
+        },
+    ],
+    fields={"container": {"id": "box"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "then"),
+    [(PAUSED, Step(content=[FOUND, {"type": "text", "text": "It rains."}])), (IN_CODE, says())],
+    ids=["paused", "in code"],
+)
+async def test_a_fork_says_nothing_into_a_turn_of_the_api(
+    bench: Bench, cli: Cli, step: Step, then: Step
+) -> None:
+    """The API takes only results there: what the parent never saw, and the fork's own words, wait.
+
+    Redis may lose them meanwhile.
+    """
+    effects, asked_for = Effects(), step.model_copy(update={"delay_s": 1})
+    async with bench.worker(effects.app):
+        parent = await bench.start(asked_for)
+        await wait_until(lambda: parent.requests, 20, what="the request")
+        await send(parent, "And hurry.", id="hurry")
+        await parent.handle.signal("cancel", {"after_step": True})
+        assert [each.id for each in (await parent.ended()).unseen] == ["hurry"]
+        slowly = says("Soon.", delay_s=1)
+        forked = await fork(cli, parent, "--message", "Go on.", then=[then, slowly, says()])
+        await wait_until(lambda: len(parent.requests) > 2, 20, what="the turn after")
+        assert await bench.redis.delete(bench.ledger(await first_of(forked)).key) == 1
+        await send(forked, "At last.")
+        result = await forked.ended()
+    parent.check_requests()
+    assert (result.outcome, result.steps) == ("completed", 4)
+    said = [block.get("text") for block in messages(parent, 2)[-1]["content"]]
+    assert said == ["And hurry.", "Go on."]
     await forked.replay()
 
 

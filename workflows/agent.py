@@ -132,7 +132,8 @@ class AgentWorkflow(Handlers):
 
     def _ended(self, ending: Ending) -> m.RunResult | None:
         """End the run, unless people said more while Claude came to its last words."""
-        if ending[0] == "completed" and self._state.unseen:
+        # What the answered turn did not hold: a reply takes all else out of the additions.
+        if ending[0] == "completed" and self._state.additions:
             self._state.go_on()
             return None
         return self._state.result(*ending)

@@ -188,7 +188,7 @@ class RunState:
         """What the next user turn adds."""
         if not self.results_only:
             return self.additions
-        return tuple(item for item in self.additions if not isinstance(item, PersonSaid))
+        return tuple(item for item in self.additions if not isinstance(item, Prompt | PersonSaid))
 
     def go_on(self) -> None:
         """Let the conversation go on after a reply that asks for nothing: people said more."""
