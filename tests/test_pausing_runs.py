@@ -167,7 +167,7 @@ async def test_an_edited_approval_is_never_remembered(bench: Bench) -> None:
         assert "cents" in await refused(run, "approve", "1.1", edit='{"cents": "many"}')
         long = '{"cents": "' + "9" * 100_000 + '"}'
         assert "expected 100,000 at most" in await refused(run, "approve", "1.1", edit=long)
-        await say(run, "approve", "1.1", edit='{"cents": 9}', remember=True)
+        await say(run, "approve", "1.1", edit={"cents": 9}, remember=True)  # as one types in the UI
         await waiting(run)
         await say(run, "deny", "2.1")
         await run.ended()

@@ -2,6 +2,9 @@
 
 from typing import Literal
 
+from pydantic import field_validator
+
+from onward import json_text
 from onward.messages.base import EffectClass, Wire
 from onward.messages.call import BusinessKey, CallResult, Otherwise, PreparedCall
 from onward.messages.identity import RunRef, Witness
@@ -61,6 +64,12 @@ class Approval(Said):
     remember: bool = False
     """In this run, calls of the same tool that would be asked about for the same reason need no
     approval any more. An edited approval is never remembered."""
+
+    @field_validator("edit", mode="before")
+    @classmethod
+    def _as_text(cls, edit: object) -> object:
+        # What a person types into the Temporal UI.
+        return json_text.dumps(edit) if isinstance(edit, dict) else edit
 
 
 class Remembered(Wire):
