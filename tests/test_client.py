@@ -82,9 +82,9 @@ async def test_a_job_is_started_once_and_told_to_its_end(client: Client, bench: 
     again = await client.start(prompt, **asked)
     assert (run.how, again.how) == ("started", "attached")
     await waits(run, "2.1")
-    assert await run.cancel("enough", by="ada")
+    assert await run.cancel("enough", by="ops")
     result = await run.result()
-    assert (result.outcome, result.detail) == ("cancelled", "cancelled: enough")
+    assert (result.outcome, result.detail) == ("cancelled", "cancelled: enough (by ops)")
     assert (await client.start(prompt, **asked)).how == "ended"
     report = await client.attach(name).report()
     assert (report.ended and report.ended.result, report.run.id) == (result, name)
@@ -100,8 +100,8 @@ async def test_people_decide_about_calls(client: Client, bench: Bench) -> None:
     calls = [("refund", {"order": n, "cents": 500}) for n in (1, 2, 3)]
     run = await begun(client, bench, uses(*calls), says())
     await waits(run, "1.3")
-    approved = await run.approve("1.1", by="ada")
-    assert (approved.waited.call, approved.said.by) == ("1.1", "ada")
+    approved = await run.approve("1.1", by="ops")
+    assert (approved.waited.call, approved.said.by) == ("1.1", "ops")
     edited = await run.approve("1.2", edit={"order": 2, "cents": 300})
     assert "cents=300" in edited.waited.summary
     assert "@" in edited.said.by
@@ -116,7 +116,7 @@ async def test_claude_is_told_something_and_the_run_paused(client: Client, bench
     """A paused run waits after its step; what is sent meanwhile Claude sees then, and once."""
     run = await begun(client, bench, uses(("refund", {"order": 1, "cents": 5})), says())
     await waits(run, "1.1")
-    await run.pause("lunch", by="ada")
+    await run.pause("lunch", by="ops")
     first = await run.send("Hurry.", id="m-1")
     assert await run.send("Hurry.", id="m-1") == first
     second = await run.send("Or not.")
@@ -125,7 +125,7 @@ async def test_claude_is_told_something_and_the_run_paused(client: Client, bench
     resting = await until(run, lambda now: now.doing == "paused", "the run resting")
     assert resting.state == "paused"
     assert resting.paused
-    assert (resting.paused.reason, resting.paused.by, resting.unseen) == ("lunch", "ada", 2)
+    assert (resting.paused.reason, resting.paused.by, resting.unseen) == ("lunch", "ops", 2)
     await run.resume()
     assert (await run.result()).unseen == ()
     (asked,) = [each.body for each in bench.api.journal.of(run.id)][1:]
@@ -202,7 +202,7 @@ async def test_without_a_worker_nothing_hangs(
     await run.resume()
     assert await run.cancel("not needed")
     async with bench.worker(APP):
-        assert (await run.result()).detail == "cancelled: not needed"
+        assert (await run.result()).detail.startswith("cancelled: not needed (by ")
 
 
 REFUSED: list[tuple[Callable[[RunHandle], Awaitable[Any]], str]] = [

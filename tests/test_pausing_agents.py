@@ -71,7 +71,7 @@ class Brake:
 
     async def pause(self, reason: str = "refunds are doubled") -> Any:
         out = Output(as_json=True)
-        assert await pause_agent(self._agent, reason, out, by="ana@desk") == 0
+        assert await pause_agent(self._agent, reason, out, by="ops@desk") == 0
         return self._printed()
 
     async def resume(self) -> Any:
@@ -113,7 +113,7 @@ async def test_an_effect_waits_unclaimed(
         await held_up(run)
         (said,) = troubles(await report(bench.temporal, await describe(bench.temporal, run.name)))
         assert f"agent {agent!r} is paused since 20" in said
-        assert " by ana@desk: refunds are doubled. Nothing was fired. " in said
+        assert " by ops@desk: refunds are doubled. Nothing was fired. " in said
         assert f"`python starter.py resume --agent {agent}`" in said
         assert "1.1" not in (await bench.ledger(run).snapshot()).records
         assert (await brake.resume())["runs"] == [run.name]
@@ -280,7 +280,7 @@ async def test_doctor_names_the_agents_that_are_paused(
     await brake.pause()
     told = await line()
     assert before <= told.pop("since_ms") <= time.time() * 1000
-    assert told == {"by": "ana@desk", "reason": "refunds are doubled"}
+    assert told == {"by": "ops@desk", "reason": "refunds are doubled"}
     assert (await brake.resume())["was_paused"]
     assert await line() is None
     assert not (await brake.resume())["was_paused"]
@@ -313,16 +313,16 @@ async def test_a_pause_in_another_redis_is_not_taken_for_one(
 async def test_the_commands_as_people_type_them(bench: Bench, cli: Cli, agent: str) -> None:
     """Both say what they did, to how many runs, and what lifts it."""
     switch = Switch(bench.redis, bench.temporal.namespace)
-    typed = await cli("pause", "--agent", agent, "--reason", "doubled", "--by", "ana@desk")
+    typed = await cli("pause", "--agent", agent, "--reason", "doubled", "--by", "ops@desk")
     assert (typed.code, typed.out) == (0, "")
     assert f"agent '{agent}' is paused since 20" in typed.err
     assert f"no run of an agent '{agent}' is open in namespace 'default'" in typed.err
     assert f"resume --agent {agent}` lifts it" in typed.err
-    again = await cli("pause", "--agent", agent, "--by", "bob")
-    assert "by ana@desk: doubled. " in again.err, "why it is paused must not get lost"
+    again = await cli("pause", "--agent", agent, "--by", "shift-2")
+    assert "by ops@desk: doubled. " in again.err, "why it is paused must not get lost"
     paused = await switch.find(agent)
     assert paused is not None
-    assert (paused.by, paused.reason) == ("ana@desk", "doubled")
+    assert (paused.by, paused.reason) == ("ops@desk", "doubled")
     lifted = await cli("resume", "--agent", agent, "--json")
     assert lifted.json == {"agent": agent, "paused": None, "runs": [], "was_paused": True}
     assert await switch.find(agent) is None

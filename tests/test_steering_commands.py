@@ -80,12 +80,12 @@ async def test_what_is_no_message_is_sent_nowhere(
 
 async def test_a_pause_is_shown_wherever_people_look(cli: Cli, run: Run) -> None:
     """Said twice it is no error; whoever waits for the result is told what lets the run go on."""
-    paused = await cli("pause", run.name, "--reason", "lunch", "--by", "ada")
+    paused = await cli("pause", run.name, "--reason", "lunch", "--by", "ops")
     assert (paused.code, "finishes its step" in paused.err) == (0, True)
     again = await cli("pause", run.name)
     assert (again.code, "is already paused since" in again.err) == (0, True)
-    assert "by ada: lunch. `" in again.err
-    assert "by ada: lunch" in (await cli("status", run.name)).out
+    assert "by ops: lunch. `" in again.err
+    assert "by ops: lunch" in (await cli("status", run.name)).out
     for command in (("result",), ("result", "--wait")):
         asked = await cli(*command, run.name)
         assert (asked.code, f"resume {run.name}` lets it go on" in asked.err) == (8, True)
@@ -123,15 +123,15 @@ async def test_a_call_is_approved_as_a_person_edited_it(
         monkeypatch.setattr(sys, "stdin", pipe)
         piped = await cli(*approve, "-")
     assert (piped.code, "found JSON list" in piped.err) == (2, True), piped.err
-    edited = await cli(*approve, "@edit.json", "--by", "ada", "--json")
-    assert (edited.code, edited.json["by"], edited.json["edit"]) == (0, "ada", '{"cents": 300}\n')
+    edited = await cli(*approve, "@edit.json", "--by", "ops", "--json")
+    assert (edited.code, edited.json["by"], edited.json["edit"]) == (0, "ops", '{"cents": 300}\n')
     assert (await run.ended()).outcome == "completed"
     assert "refunded 300" in said_by_people(run)
 
 
 async def test_a_cancel_after_the_step_says_so(cli: Cli, run: Run) -> None:
     """The reason and who gave it are kept; said again it does no harm."""
-    tokens = ("cancel", run.name, "--after-step", "--reason", "wrong list", "--by", "ada")
+    tokens = ("cancel", run.name, "--after-step", "--reason", "wrong list", "--by", "ops")
     asked = await cli(*tokens)
     assert (asked.code, "after its step" in asked.err) == (0, True)
     await run.ended()

@@ -107,7 +107,7 @@ async def test_all_runs_of_the_agent_are_stopped_and_no_other(
     other = Agent(agent.client, agent.queue)
     await asyncio.gather(agent.start(25), other.start())
     await agent.listed()
-    said = await cli(*_all(agent), "--reason", "doubled", "--by", "ana@desk", "--json")
+    said = await cli(*_all(agent), "--reason", "doubled", "--by", "ops@desk", "--json")
     assert said.code == 0, said.err
     assert {run["cancelling"] for run in said.json["runs"]} == {True}
     assert len(said.json["runs"]) == 25

@@ -41,7 +41,7 @@ from onward.testing import wait_until
 CANCELS: list[tuple[Sequence[Any], Happening]] = [
     ((), Stopping()),
     (("wrong order",), Stopping("wrong order")),
-    (({"reason": "r", "by": "ann", "after_step": True},), Stopping("r", "ann", after_step=True)),
+    (({"reason": "r", "by": "ops", "after_step": True},), Stopping("r", "ops", after_step=True)),
     ((42,), Stopping()),
     (({"reason": []},), Stopping()),
 ]
@@ -116,7 +116,7 @@ def carried(**fields: Any) -> Carried:
 
 async def test_a_message_is_told_once(histories: Histories) -> None:
     """Sent again, also to the next workflow run; what was refused is not told at all."""
-    first, other = Message(text="also B", id="m-1", by="ann"), Message(text="no name")
+    first, other = Message(text="also B", id="m-1", by="ops"), Message(text="no name")
     await histories.begins()
     await histories.send(first, "u-1")
     await histories.send(first, "u-2")
@@ -125,17 +125,17 @@ async def test_a_message_is_told_once(histories: Histories) -> None:
     await histories.begins(carried(messages=("m-1", "u-4"), answers={"u-4": "{}"}))
     await histories.send(first, "u-5")
     await histories.send(other, "u-4")
-    assert histories.told == [Messaged("m-1", "also B", "ann"), Messaged("u-4", "no name", "")]
+    assert histories.told == [Messaged("m-1", "also B", "ops"), Messaged("u-4", "no name", "")]
 
 
 async def test_a_pause_is_told_once(histories: Histories) -> None:
     """Whoever comes late is told that the run is paused; a pause of a paused run is no news."""
-    await histories.begins(carried(paused=PausedRun(since_ms=1, reason="incident", by="ann")))
+    await histories.begins(carried(paused=PausedRun(since_ms=1, reason="incident", by="ops")))
     await histories.signal("pause", {"reason": "again"})
-    await histories.begins(carried(paused=PausedRun(since_ms=1, reason="incident", by="ann")))
-    await histories.signal("resume", {"by": "bob"})
+    await histories.begins(carried(paused=PausedRun(since_ms=1, reason="incident", by="ops")))
+    await histories.signal("resume", {"by": "desk"})
     await histories.signal("resume")
-    assert histories.told == [Paused("incident", "ann"), Resumed("", "bob")]
+    assert histories.told == [Paused("incident", "ops"), Resumed("", "desk")]
 
 
 @pytest.mark.parametrize(("payload", "told"), CANCELS)
@@ -163,14 +163,14 @@ async def steered(bench: Bench) -> Run:
     ends = says("Well. " * 20, chunk_delay_s=0.3)
     run = await bench.start(uses(*pays), uses(("pay", {"cents": 8})), ends)
     await waiting(run, 3)
-    await run.handle.signal("pause", {"reason": "lunch", "by": "ann"})
+    await run.handle.signal("pause", {"reason": "lunch", "by": "ops"})
     await send(run, "also check B", id="m-1")
     await say(run, "approve", "1.1", edit='{"cents":\n3}')
     await say(run, "approve", "1.2", remember=True)
     await say(run, "deny", "1.3", why="too much")
-    await run.handle.signal("resume", {"by": "bob"})
+    await run.handle.signal("resume", {"by": "desk"})
     await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
-    await run.handle.signal("cancel", {"reason": "wrong order", "by": "ann"})
+    await run.handle.signal("cancel", {"reason": "wrong order", "by": "ops"})
     return run
 
 
@@ -186,19 +186,19 @@ async def test_what_people_say_is_told_accounted_for_and_retold(
     told = [each for each in seen.told if isinstance(each, PEOPLE)]
     by = "operator@desk"
     assert told == [
-        Paused("lunch", "ann"),
+        Paused("lunch", "ops"),
         Messaged("m-1", "also check B", by),
         Decided("approved", "1.1", by, '{"cents":\n3}', '{"cents":5}'),
         Decided("approved", "1.2", by, remember=True),
         Decided("denied (too much)", "1.3", by),
-        Resumed("", "bob"),
-        Stopping("wrong order", "ann"),
+        Resumed("", "desk"),
+        Stopping("wrong order", "ops"),
     ]
     shown = (await cli("watch", run.name, "--all")).out
     assert f'1.1 approved by {by}, with another input:\n  {{"cents":\n  3}}\n  instead of' in shown
     assert "person (message m-1) by" in shown
     assert "person (message m-1), as above" in shown
-    assert "asked to stop by ann: wrong order" in shown
+    assert "asked to stop by ops: wrong order" in shown
     await check_audit(cli, run)
     assert "person (message m-1)\n  also check B" in (await cli("transcript", run.name)).out
 

@@ -82,9 +82,9 @@ async def test_a_run_is_started_seen_and_decided_about(
     status = (await web.get(f"/runs/{name}")).json()
     assert (status["state"], status["waiting"][0]["call"]) == ("waiting", "1.1")
 
-    said = {"approve": True, "by": "ada", "edit": {"cents": 300}}
+    said = {"approve": True, "by": "ops", "edit": {"cents": 300}}
     approved = await web.post(f"/runs/{name}/approvals/1.1", json=said)
-    assert approved.json() == {"call": "1.1", "summary": "cents=300", "by": "ada"}
+    assert approved.json() == {"call": "1.1", "summary": "cents=300", "by": "ops"}
     last = [event["id"] for event in seen if "id" in event][-1]
     async with asyncio.timeout(30):
         rest = [event async for event in events(web, name, last)]
@@ -102,7 +102,7 @@ async def test_what_cannot_be_done_is_an_answer_that_says_why(
 ) -> None:
     """No such run 404, no such call 409, no prompt 409: each with what to do."""
     name = await started(web, bench)
-    said = {"approve": False, "by": "ada"}
+    said = {"approve": False, "by": "ops"}
     for path in ("/runs/nothing", "/runs/nothing/events"):
         answer = await web.get(path)
         assert (answer.status_code, "knows no run" in answer.json()["error"]) == (404, True)

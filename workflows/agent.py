@@ -68,12 +68,11 @@ class AgentWorkflow(Handlers):
                 if result := await self._step():
                     return result
         except ActivityError as error:
-            outcome, reason = outcome_of(error), reason_of(error)
             if self._cancelled():
-                outcome, reason = "cancelled", self._why(reason)
-            return state.result(outcome, reason)
+                return state.result("cancelled", self._why())
+            return state.result(outcome_of(error), reason_of(error))
         except asyncio.CancelledError:
-            return state.result("cancelled", self._why("cancelled"))
+            return state.result("cancelled", self._why())
 
     async def _begin(self) -> None:
         state = self._state
@@ -191,10 +190,11 @@ class AgentWorkflow(Handlers):
     def _cancelled_by_server(self) -> bool:
         return self._task is not None and self._task.cancelling() > self._cancels_by_signal
 
-    def _why(self, reason: str) -> str:
-        asked = self._state.cancel
-        said = (asked.reason if asked else "") or workflow.cancellation_reason()
-        return f"cancelled: {said}" if said else reason
+    def _why(self) -> str:
+        asked = self._state.cancel or m.CancelRequest()
+        said = asked.reason or workflow.cancellation_reason()
+        why = f"cancelled: {said}" if said else "cancelled"
+        return f"{why} (by {asked.by})" if asked.by else why
 
 
 async def _handlers_ended() -> None:

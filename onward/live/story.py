@@ -29,7 +29,6 @@ from onward.messages import (
     ClaudeInput,
     ClaudeReply,
     Continue,
-    Notified,
     PersonSaid,
     Prompt,
     Resolution,
@@ -157,8 +156,6 @@ class Story:
             return [self._result(given.call, await self._read(attributes.result, CallResult))]
         if isinstance(given, ResolveInput):
             return self._settled(given, await self._read(attributes.result, Resolution))
-        if name == NOTIFY:
-            return self._notified((await self._read(attributes.result, Notified)).failure)
         if name == FORK:
             self._resumed(await self._read(attributes.result, Carried))
         return ()
@@ -192,7 +189,7 @@ class Story:
         """Say that a step has no reply; of a call, Claude is told something, which is told then."""
         name, given = self._scheduled.pop(attributes.scheduled_event_id, ("", None))
         if name == NOTIFY:
-            return self._notified("its activity came to no end")
+            return self._not_told()
         if not isinstance(given, ClaudeInput):
             return ()
         # A cancel has no failure: nobody said why.
@@ -205,9 +202,9 @@ class Story:
 
     # ---- people
 
-    def _notified(self, failure: str) -> Iterator[Happening]:
-        told = f"the app was not told what waits for a person: {failure}"
-        for text in self._hook.new([told] if failure else ()):
+    def _not_told(self) -> Iterator[Happening]:
+        # Its hook fails each time anew: once is news.
+        for text in self._hook.new(["the app's on_waiting fails: it is not told what waits"]):
             yield Trouble(text)
 
     async def _admitted(self, _number: int, attributes: Any) -> Iterable[Happening]:

@@ -138,10 +138,7 @@ class NotifyInput(Wire):
 
 
 class Notified(Wire):
-    """Result of `notify_people`."""
-
-    failure: str = ""
-    """Why the app's hook failed; empty: it did not."""
+    """Result of `notify_people`: the app was told, or has nothing to be told with any more."""
 
 
 class Denial(Said):
