@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_runs import SANDBOX, Bench, Run, app_of, connected, says, uses
-from people import say, waiting
+from agent_runs import MODEL, SANDBOX, Bench, Run, app_of, connected, says, uses
+from people import say, send, waiting
 from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
-from onward import tool
+from onward import Agent, App, WaitingNotice, tool
 from onward.local_services import redis_server
 from onward.messages import LimitChange
 from onward.names import WORKFLOW
@@ -120,6 +120,50 @@ async def test_record_a_history_of_limits(bench: Bench) -> None:
         await run.ended()
     for number, history in enumerate(await run.chain(), 1):
         record(f"limits-{number}", history)
+
+
+@pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
+async def test_record_a_history_of_people(bench: Bench) -> None:
+    """Messages, a pause, an edit, what is remembered, an approval that expires, a late cancel.
+
+    It continues as new while it is paused, and its app is told what waits.
+    """
+    bench.history_events = 45
+
+    async def told(notice: WaitingNotice) -> None:
+        del notice
+
+    @tool(effect="keyed", ask="always")
+    async def book(seats: int) -> str:
+        """Book."""
+        return f"booked {seats}"
+
+    steps = [
+        uses(("book", {"seats": 1}), ("book", {"seats": 2})),
+        uses(("book", {"seats": 3}), delay_s=1.0),
+        uses(("act", {}), delay_s=1.0),
+    ]
+    tools: Any = {"tools": [book, act], "ask_timeout_s": 5.0}
+    app = App(Agent("tester", model=MODEL, **tools), on_waiting=told)
+    async with bench.worker(app, search_attributes=True):
+        run = await bench.start(*steps, says())
+        await waiting(run, 2)
+        await say(run, "approve", "1.1", edit='{"seats": 4}')
+        await send(run, "Hurry.", id="m1")
+        await wait_until(lambda: len(run.requests) > 1, 30, what="the second request")
+        await run.handle.signal("pause", {"reason": "lunch", "by": "ops"})
+        await waiting(run)
+        await say(run, "approve", "2.1", remember=True)
+        for number in range(6):
+            await send(run, f"word {number}", id=f"w{number}")
+        await wait_until(lambda: _is_second(run), 30, what="the second workflow run")
+        record("paused", await run.history())
+        await run.handle.signal("resume")
+        await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
+        await run.handle.signal("cancel", {"after_step": True})
+        await run.ended()
+    for number, history in enumerate(await run.chain(), 1):
+        record(f"people-{number}", history)
 
 
 @pytest.mark.skipif("ONWARD_RECORD" not in os.environ, reason="only to record a new history")
