@@ -212,12 +212,11 @@ def results_only(message: str) -> bool:
     from Claude's code, for instance (claude-api.md, 5). A person's words are refused there.
     """
     whole = json_text.load_object(message)
+    if whole.get("stop_reason") != "tool_use":
+        return whole.get("stop_reason") == "pause_turn"
     blocks: list[dict[str, Any]] = whole.get("content") or []
     answered = {block.get("tool_use_id") for block in blocks}
-    return whole.get("stop_reason") == "pause_turn" or any(
-        _of_code(block) or (block.get("type") == "server_tool_use" and block["id"] not in answered)
-        for block in blocks
-    )
+    return any(name and name not in answered for name in map(_of_the_api, blocks))
 
 
 def blocks_of(message: str) -> list[dict[str, Any]]:
@@ -226,9 +225,12 @@ def blocks_of(message: str) -> list[dict[str, Any]]:
     return blocks
 
 
-def _of_code(block: dict[str, Any]) -> bool:
+def _of_the_api(block: dict[str, Any]) -> str:
+    """Id of the use of the API's own tool that a block is, or is a call from; empty: neither."""
+    if block.get("type") == "server_tool_use":
+        return str(block.get("id") or "")
     caller: Any = block.get("caller") or {}
-    return block.get("type") == "tool_use" and caller.get("type", "direct") != "direct"
+    return str(caller.get("tool_id") or "") if block.get("type") == "tool_use" else ""
 
 
 def _words(item: PersonSaid | Prompt | Continue, prompt: str) -> str:

@@ -17,7 +17,7 @@ from onward import tool
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault
 
-WITHIN_S = 6.0
+WITHIN_S = 10.0
 RUN = "RUN"
 
 

@@ -16,7 +16,7 @@ from typed_commands import DONE, line_with, piped
 from onward import tool
 from onward.testing import wait_until
 
-WITHIN_S = 6.0
+WITHIN_S = 10.0
 
 
 async def spent(cli: Cli, run: str, *options: str) -> dict[str, Any]:

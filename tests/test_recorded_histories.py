@@ -157,7 +157,6 @@ async def test_record_a_history_of_people(bench: Bench) -> None:
         for number in range(6):
             await send(run, f"word {number}", id=f"w{number}")
         await wait_until(lambda: _is_second(run), 30, what="the second workflow run")
-        record("paused", await run.history())
         await run.handle.signal("resume")
         await wait_until(lambda: len(run.requests) > 2, 30, what="the third request")
         await run.handle.signal("cancel", {"after_step": True})
