@@ -245,8 +245,10 @@ async def test_only_as_much_is_read_as_the_newest_need(
             yield page
 
     monkeypatch.setattr(finding, "pages", counted)
-    rows = await team.listed("--limit", "1")
-    assert ([row["run"] for row in rows], pages) == (names[-1:], [2])
+    rows, needed = await team.listed("--limit", "1"), len(pages)
+    await team.listed("--limit", "1000")
+    # Not how many: other tests leave runs in the namespace that may be meant, too.
+    assert ([row["run"] for row in rows], needed < len(pages) - needed) == (names[-1:], True)
     assert (rows[0]["status"], rows[0]["steps"], rows[0]["model"]) == ("completed", 1, MODEL)
     assert rows[0]["cost_usd"] > 0
 
