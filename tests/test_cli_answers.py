@@ -1,6 +1,7 @@
 """Whatever is wrong with a run or a server, every command says so within seconds."""
 
 import inspect
+import statistics
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from onward import tool
 from onward.testing import wait_until
 from onward.testing.messages_api import Fault
 
-WITHIN_S = 10.0
+WITHIN_S, NEVER_S = 6.0, 10.0
+"""An answer takes less than the first, by the median; even on a busy machine none takes the second.
+"""
 RUN = "RUN"
 
 
@@ -69,16 +72,17 @@ def _takes_run(command: object) -> bool:
 
 async def answers(cli: Cli, run_id: str, *left_out: str) -> dict[str, Ran]:
     """What each command says about the run; it must say so in time, and without a traceback."""
-    said = dict[str, Ran]()
+    said, took = dict[str, Ran](), dict[str, float]()
     for name, tokens in ABOUT_A_RUN.items():
         if name in left_out:
             continue
         began = time.monotonic()
         said[name] = await cli(name, *(run_id if token == RUN else token for token in tokens))
-        took_s = time.monotonic() - began
-        assert took_s < WITHIN_S, f"{name} took {took_s:.1f} s"
+        took[name] = time.monotonic() - began
         assert "Traceback" not in said[name].err, said[name].err
         assert said[name].out or said[name].err, f"{name} said nothing"
+    assert statistics.median(took.values()) < WITHIN_S, took
+    assert max(took.values()) < NEVER_S, took
     return said
 
 

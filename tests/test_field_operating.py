@@ -1,6 +1,7 @@
 """What people found broken in operating runs: no figure when it is needed, nobody at work."""
 
 import asyncio
+import statistics
 import threading
 import time
 from contextlib import AsyncExitStack
@@ -16,7 +17,7 @@ from typed_commands import DONE, line_with, piped
 from onward import tool
 from onward.testing import wait_until
 
-WITHIN_S = 10.0
+WITHIN_S = 6.0
 
 
 async def spent(cli: Cli, run: str, *options: str) -> dict[str, Any]:
@@ -72,9 +73,12 @@ async def test_spend_without_a_worker_says_why_it_may_be_more(
         live = await wait_until(lambda: _known(cli, run), 20, what="the reply's cost")
         await wait_until(lambda: _known(cli, fails), 20, what="the other reply's cost")
         stuck = await cli("spend", fails)
-    began = time.monotonic()
-    alone = await cli("spend", run)
-    assert time.monotonic() - began < WITHIN_S
+    took = list[float]()
+    for _ in range(3):  # by the median: one look may meet a busy machine
+        began = time.monotonic()
+        alone = await cli("spend", run)
+        took.append(time.monotonic() - began)
+    assert statistics.median(took) < WITHIN_S, took
     assert live["cost_usd"] == "0.25"
     for ran in (alone, stuck):
         assert (ran.code, "$0.2500" in ran.out, ran.err.count("at least: ")) == (0, True, 1)

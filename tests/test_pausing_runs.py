@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from agent_double import Cli
 from agent_runs import MODEL, Bench, Run, app_of, request_body, says, uses
 from people import refused, say, waiting
 from temporalio.client import WorkflowUpdateFailedError
@@ -156,6 +157,28 @@ async def test_what_is_remembered_is_not_asked_again(bench: Bench) -> None:
         result = await run.ended()
     assert (result.outcome, paid) == ("completed", [1, 3, 4])
     assert len(await run.chain()) > 1
+
+
+async def test_a_reason_that_could_not_be_decided_is_not_remembered(bench: Bench, cli: Cli) -> None:
+    """A fault in a rule must not let every later call pass; who approves is told."""
+
+    @tool(effect="read", ask=lambda call: call["absent"])
+    async def peek(what: str) -> str:
+        """Look."""
+        return f"saw {what}"
+
+    async with bench.worker(app_of(peek)):
+        run = await bench.start(
+            uses(("peek", {"what": "a"})), uses(("peek", {"what": "b"})), says()
+        )
+        (first,) = await waiting(run)
+        assert "could not be decided" in first.why
+        told = await cli("approve", run.name, "1.1", "--remember")
+        assert (told.code, "not remembered" in told.err) == (0, True)
+        (second,) = await waiting(run)
+        assert second.call == "2.1"
+        await say(run, "deny", "2.1")
+        await run.ended()
 
 
 async def test_an_edited_approval_is_never_remembered(bench: Bench) -> None:

@@ -27,8 +27,7 @@ T = TypeVar("T")
 W = TypeVar("W", bound=m.Wire)
 
 _CARRYING = f"the run is just going on in a new history, which takes a moment. {AGAIN} then"
-
-
+# What is shown in the Temporal UI, and to whoever typed something else there.
 _SEND, _APPROVE = '{"text": "…"}', '{"call": "12.1"}'
 _DENY, _RESOLVE = '{"call": "12.1", "why": "…"}', '{"call": "12.1", "outcome": "done"}'
 _LIMIT = '{"max_cost_usd": "8"}'

@@ -107,7 +107,7 @@ def resume(
     agent
         Lift the pause of this agent.
     reason
-        Why; the run's history keeps it.
+        Why; the history of a RUN keeps it.
     by
         Who you are (default: your user name and host).
     as_json

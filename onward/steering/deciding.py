@@ -5,6 +5,7 @@ from onward.client import Decision
 from onward.console import Output
 from onward.messages import Settlement
 from onward.session import open_run
+from onward.wording import UNDECIDED
 
 
 async def approve(
@@ -22,8 +23,7 @@ async def approve(
     run = await open_run(run_id, out)
     decision = await run.approve(call, edit=edited, remember=remember, view=view, by=by)
     how = "may run as you edited it" if edited else "may run"
-    kept = "; calls like it need no approval any more in this run" if remember else ""
-    _tell(out, decision, f"{_named(decision)} {how}{kept}")
+    _tell(out, decision, f"{_named(decision)} {how}{_kept(decision) if remember else ''}")
     return 0
 
 
@@ -52,6 +52,12 @@ async def resolve(
     decision = await run.resolve(call, outcome, note, view=view, by=by)
     _tell(out, decision, _settled(call, outcome, decision.verdict), verdict=decision.verdict)
     return 0
+
+
+def _kept(decision: Decision) -> str:
+    if UNDECIDED in decision.waited.why:
+        return "; not remembered, because whether to ask could not be decided"
+    return "; calls like it need no approval any more in this run"
 
 
 def _named(decision: Decision) -> str:
