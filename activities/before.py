@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from temporalio import activity
 from temporalio.service import RPCError
 
-from activities.failures import again
-from activities.records import opening_of, replies_of, results_of, turns_of
-from activities.services import Services
 from onward import history, transcript
 from onward.history import RunKey
 from onward.ledger import Ledger, Snapshot
 from onward.messages import ClaudeInput, Opening, Prompt, ResultOf
 from onward.transcript import BEGINNING, Conversation, Turn
+
+from .failures import again
+from .records import opening_of, replies_of, results_of, turns_of
+from .services import Services
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from typing import Any
 from temporalio import activity
 from temporalio.service import RPCError
 
-from activities.position import Position
-from activities.services import Services, reset_lineage
 from onward.agents import Agent
 from onward.errors import AppError
 from onward.ledger import Ledger
@@ -17,6 +15,9 @@ from onward.names import RULES
 from onward.own_history import read_history
 from onward.pricing import price_known
 from onward.transcript import BEGINNING
+
+from .position import Position
+from .services import Services, reset_lineage
 
 
 async def witness_of(

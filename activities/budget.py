@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from activities.failures import stop
 from onward import json_text
 from onward.caching import Lifetime, lifetime_of
 from onward.claude_errors import LEAST_REPLY_TOKENS
@@ -17,6 +16,8 @@ from onward.messages import ClaudeInput, Opening, Outcome, Rest, Spend
 from onward.models.table import capacity
 from onward.pricing import output_for
 from onward.transcript import Turn
+
+from .failures import stop
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,6 @@ from redis.exceptions import RedisError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.position import Position
-from activities.reading import recorded_result
-from activities.services import Services, reset_lineage
 from onward import json_text
 from onward.identity import shared_hash
 from onward.ledger import Claim, Ledger
@@ -29,6 +26,10 @@ from onward.messages import (
     Witness,
 )
 from onward.tools.results import renamed
+
+from .position import Position
+from .reading import recorded_result
+from .services import Services, reset_lineage
 
 _KEPT_MS = 90 * 24 * 3600 * 1000
 """How long a business key of every run is remembered after it was last asked for."""

@@ -8,13 +8,14 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from activities.failures import translated
-from activities.pulse import Pulse
-from activities.services import Services
 from onward import segments
 from onward.messages import CarryInput, Segment
 from onward.names import CARRY
 from onward.own_history import read_added
+
+from .failures import translated
+from .pulse import Pulse
+from .services import Services
 
 
 class CarryActivity:

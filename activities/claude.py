@@ -6,19 +6,6 @@ from typing import Any
 
 from temporalio import activity
 
-from activities.before import Before, before
-from activities.budget import Budget
-from activities.failures import again, stop, translated
-from activities.lease import Lease
-from activities.live import LiveReply
-from activities.making_room import refuse_no_summary, request_of
-from activities.position import Position
-from activities.prepare import prepare_calls
-from activities.pulse import Pulse
-from activities.rates import Share, give_back, step_name, uncached_tokens
-from activities.reads import with_results
-from activities.requests import StepRequests
-from activities.services import Services, reset_lineage
 from onward import claude, json_text, transcript
 from onward.claude_request import Request
 from onward.context_window import context_use
@@ -28,6 +15,20 @@ from onward.live.stream import LiveAttempt, LiveStream
 from onward.messages import ClaudeInput, ClaudeReply, Opening
 from onward.names import CALL_CLAUDE
 from onward.transcript import Turn
+
+from .before import Before, before
+from .budget import Budget
+from .failures import again, stop, translated
+from .lease import Lease
+from .live import LiveReply
+from .making_room import refuse_no_summary, request_of
+from .position import Position
+from .prepare import prepare_calls
+from .pulse import Pulse
+from .rates import Share, give_back, step_name, uncached_tokens
+from .reads import with_results
+from .requests import StepRequests
+from .services import Services, reset_lineage
 
 
 class ClaudeActivity:

@@ -6,16 +6,17 @@ fingerprint, keys. What Claude said is not touched, and the ledger is only read.
 
 from temporalio import activity
 
-from activities.failures import again, translated
-from activities.prepare import prepare_edited
-from activities.pulse import Pulse
-from activities.records import opening_of
-from activities.services import Services
 from onward import json_text
 from onward.agents import Agent
 from onward.messages import Edited, EditInput, Opening
 from onward.names import EDIT
 from onward.transcript import BEGINNING
+
+from .failures import again, translated
+from .prepare import prepare_edited
+from .pulse import Pulse
+from .records import opening_of
+from .services import Services
 
 _MOST_DEEP = 200
 

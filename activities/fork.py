@@ -12,11 +12,6 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.beginning import decided_here, recorded, witness_of
-from activities.failures import stop, translated
-from activities.pulse import Pulse
-from activities.services import Services
-from activities.settle import settle
 from onward import json_text, segments
 from onward.errors import HistoryGap, NoSuchRun
 from onward.forking.aftermath import aftermath, told_to_claude
@@ -48,6 +43,12 @@ from onward.retelling.steps import retold
 from onward.run_records import Added, RunRecords
 from onward.runs import look, rpc_errors
 from onward.transcript import BEGINNING, last_text, results_only
+
+from .beginning import decided_here, recorded, witness_of
+from .failures import stop, translated
+from .pulse import Pulse
+from .services import Services
+from .settle import settle
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of this activity, which knows no setting of the run yet."""

@@ -3,12 +3,6 @@
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.beginning import decided_here, recorded, witness_of
-from activities.failures import translated
-from activities.pulse import Pulse
-from activities.rates import give_back, step_name
-from activities.services import Services
-from activities.settle import is_definite
 from onward import transcript
 from onward.errors import AppError
 from onward.ledger import Ledger
@@ -24,6 +18,13 @@ from onward.messages import (
 )
 from onward.names import BEGIN, CANCEL_OWNER, END
 from onward.pricing import spend_of
+
+from .beginning import decided_here, recorded, witness_of
+from .failures import translated
+from .pulse import Pulse
+from .rates import give_back, step_name
+from .services import Services
+from .settle import is_definite
 
 _TAKEOVER_S = 10.0
 """Heartbeat timeout of these two activities, which know no setting of the run yet, or any more."""

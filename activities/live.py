@@ -12,9 +12,10 @@ from typing import Any, Self
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.lease import Lease
 from onward.live.fragments import Fragment, fragment_of, joined
 from onward.live.stream import LiveAttempt, LiveStream
+
+from .lease import Lease
 
 BATCH_S = 0.2
 """Between two writes: a ledger's Redis brings every one of them to its disk. A reply that is whole

@@ -3,14 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from activities.before import Before
-from activities.failures import stop
 from onward import transcript
 from onward.caching import lifetime_of
 from onward.claude_request import Request, reply_request, summary_request
 from onward.context_window import nearly_full
 from onward.messages import ClaudeInput, Spend
 from onward.transcript import Turn
+
+from .before import Before
+from .failures import stop
 
 
 def request_of(given: ClaudeInput, found: Before, turn: Turn) -> Request:

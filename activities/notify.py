@@ -6,13 +6,14 @@ from functools import partial
 
 from temporalio import activity
 
-from activities.failures import again
-from activities.pulse import Pulse
-from activities.services import Services
 from onward.messages import Notified, NotifyInput
 from onward.names import NOTIFY
 from onward.notices import OnWaiting, WaitingNotice, notice_of
 from onward.tools.running import run_apart
+
+from .failures import again
+from .pulse import Pulse
+from .services import Services
 
 _LONGEST_S = 10.0
 """Seconds that the app's function may take for one notice."""

@@ -2,10 +2,11 @@
 
 from temporalio import activity
 
-from activities.failures import again
-from activities.services import Services
 from onward.invoked import typed
 from onward.pausing.switch import Switch, in_words
+
+from .failures import again
+from .services import Services
 
 _LOOK_EVERY_S, _LOOK_AT_LEAST_EVERY_S = 2.0, 10.0
 

@@ -8,9 +8,10 @@ from typing import Literal
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.failures import again
 from onward.ledger import Claim, Ledger, Verdict
 from onward.messages import EffectClass, Witness
+
+from .failures import again
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from activities.summary import summary_of
 from onward import json_text
 from onward.agents import Agent
 from onward.identity import business_position, downstream_key, fingerprint
@@ -18,6 +17,8 @@ from onward.stream import INVALID_JSON
 from onward.tools import check
 from onward.tools.options import Options
 from onward.transcript import tool_uses
+
+from .summary import summary_of
 
 
 def call_input(message: str, index: int) -> str:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.failures import again
 from onward.claude_errors import Posture
 from onward.claude_request import Request
 from onward.context_window import turn_tokens
@@ -22,6 +21,8 @@ from onward.messages import Attempt, CachePolicy, ContextUse, RunRef
 from onward.rate_limits import Permit, RateLimits
 from onward.rates import Rates, Told, counted, pool, told_by
 from onward.transcript import Turn
+
+from .failures import again
 
 _IN_PLACE_S = 1.0
 """A longer wait gives back claim and slot: whoever waits must hold up nobody else."""

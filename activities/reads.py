@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.lease import Lease
-from activities.pulse import Pulse
-from activities.services import Services
-from activities.tools import CallAttempt
 from onward.failpoints import pass_return
 from onward.messages import CallResult, ClaudeInput, ClaudeReply, PreparedCall
+
+from .lease import Lease
+from .pulse import Pulse
+from .services import Services
+from .tools import CallAttempt
 
 _LONGEST_S = 300.0
 """A read that may take longer has an activity of its own, with a time limit that fits it."""

@@ -10,13 +10,14 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.service import RPCError
 
-from activities.failures import again, translated
-from activities.pulse import Pulse
-from activities.services import Services, reset_lineage
 from onward.errors import HistoryGap
 from onward.messages import Head, Refilled, RefillInput
 from onward.names import REFILL
 from onward.own_history import Told, read_history
+
+from .failures import again, translated
+from .pulse import Pulse
+from .services import Services, reset_lineage
 
 
 class RefillActivity:

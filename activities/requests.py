@@ -13,9 +13,6 @@ from anthropic import AsyncAnthropic
 from redis.exceptions import RedisError
 from temporalio import activity
 
-from activities.failures import again, stop
-from activities.pulse import Pulse
-from activities.rates import seconds_to
 from onward import claude
 from onward.claude_errors import Posture
 from onward.claude_request import Request
@@ -23,6 +20,10 @@ from onward.ledger import Ledger
 from onward.messages import Attempt, ClaudeInput, Spend
 from onward.pricing import spend_of, unbilled
 from onward.stream import MessageFold
+
+from .failures import again, stop
+from .pulse import Pulse
+from .rates import seconds_to
 
 MOST_LOST = 12
 """Replies of one step that may be lost on their way: each may have cost as much as a whole one."""

@@ -5,16 +5,17 @@ from typing import Literal
 
 from temporalio import activity
 
-from activities.business import BusinessRecord
-from activities.failures import stop, translated
-from activities.pulse import Pulse
-from activities.reading import recorded_result
-from activities.services import Services
 from onward.errors import LedgerGap
 from onward.ledger import Resolved
 from onward.messages import CallResult, Resolution, ResolveInput
 from onward.names import RESOLVE
 from onward.tools import to_content
+
+from .business import BusinessRecord
+from .failures import stop, translated
+from .pulse import Pulse
+from .reading import recorded_result
+from .services import Services
 
 _WORDS = {
     "done": "A person looked into it: this call was done.",

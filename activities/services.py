@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.transcripts import Transcripts
 from onward.agents import App
 from onward.claude import account
 from onward.ledger import Ledger
@@ -18,6 +17,8 @@ from onward.models.api import ModelsAPI
 from onward.rate_limits import RateLimits
 from onward.rates import Rates
 from onward.search_attributes import usable
+
+from .transcripts import Transcripts
 
 
 @dataclass(frozen=True)

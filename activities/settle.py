@@ -5,13 +5,14 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from activities.failures import again
 from onward import json_text
 from onward.errors import LedgerUnreadable
 from onward.forking.copying import NOT_RUN
 from onward.forking.cut import StepCall
 from onward.ledger import Claim, Ledger, Verdict
 from onward.messages import CallResult, Doubt, PreparedCall, Witness
+
+from .failures import again
 
 _LEASE_MS = 10_000
 _WHY = "the run ended while it was under way"

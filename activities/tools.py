@@ -15,18 +15,6 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from activities.business import BusinessRecord
-from activities.failures import again, stop, translated
-from activities.lease import Lease
-from activities.pausing import wait_while_paused
-from activities.position import Position
-from activities.prepare import call_input
-from activities.pulse import Pulse
-from activities.reading import by_reference, read_on, recorded_result
-from activities.records import reply_of
-from activities.returned import result_of
-from activities.services import Services, reset_lineage
-from activities.verifying import NotVerified, Verifier
 from onward import json_text
 from onward.errors import LedgerGap, PayloadError
 from onward.failpoints import failpoint, pass_return
@@ -35,6 +23,19 @@ from onward.messages import CallResult, ClaudeReply, ToolInput
 from onward.tools import Tool, ToolContext, error_content, meaning
 from onward.tools.read_result import read_result
 from onward.tools.workspace import WorkspaceElsewhere, check
+
+from .business import BusinessRecord
+from .failures import again, stop, translated
+from .lease import Lease
+from .pausing import wait_while_paused
+from .position import Position
+from .prepare import call_input
+from .pulse import Pulse
+from .reading import by_reference, read_on, recorded_result
+from .records import reply_of
+from .returned import result_of
+from .services import Services, reset_lineage
+from .verifying import NotVerified, Verifier
 
 _MOST_REQUESTS = 10
 _LONGEST_MS = 10 * 60 * 1000

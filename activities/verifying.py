@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from activities.lease import Lease
 from onward.errors import OnwardError
 from onward.ledger import Claim
 from onward.tools import Tool, ToolContext
+
+from .lease import Lease
 
 
 class NotVerified(OnwardError):

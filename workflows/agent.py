@@ -12,20 +12,21 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from onward import messages as m
     from onward import names
-    from workflows import carrying, scheduling
-    from workflows.budget import Ending, ending_of, over_limit
-    from workflows.calls import run_calls
-    from workflows.clock import asks_now, begun
-    from workflows.continuing import HistoryIsLong, carried, continue_as_new, is_long
-    from workflows.handlers import Handlers
-    from workflows.limits import wait_at
-    from workflows.making_room import ask_claude
-    from workflows.pausing import waited_while_paused
-    from workflows.refusing import refuse_unfit
-    from workflows.running import now_ms
-    from workflows.showing import show, show_outcome
-    from workflows.stops import limit_of, outcome_of, reason_of
-    from workflows.unfinished import asks_again, goes_on, room_again, to_go_on
+
+    from . import carrying, scheduling
+    from .budget import Ending, ending_of, over_limit
+    from .calls import run_calls
+    from .clock import asks_now, begun
+    from .continuing import HistoryIsLong, carried, continue_as_new, is_long
+    from .handlers import Handlers
+    from .limits import wait_at
+    from .making_room import ask_claude
+    from .pausing import waited_while_paused
+    from .refusing import refuse_unfit
+    from .running import now_ms
+    from .showing import show, show_outcome
+    from .stops import limit_of, outcome_of, reason_of
+    from .unfinished import asks_again, goes_on, room_again, to_go_on
 
 _HANDLERS_END = timedelta(seconds=30)
 """How long an ending run waits for what a person said to be carried out."""

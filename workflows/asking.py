@@ -17,11 +17,12 @@ from onward.messages import (
     Witness,
 )
 from onward.wording import UNDECIDED, in_words, nobody_answered
-from workflows.continuing import HistoryIsLong, may_continue
-from workflows.running import now_ms
-from workflows.state import RunState
-from workflows.visible_wait import visible_wait
-from workflows.waiting import Decision
+
+from .continuing import HistoryIsLong, may_continue
+from .running import now_ms
+from .state import RunState
+from .visible_wait import visible_wait
+from .waiting import Decision
 
 NOBODY = "nobody"
 """Who decided where the time for it was over."""

@@ -5,9 +5,10 @@ from typing import Any, TypeVar
 
 from onward import json_text
 from onward.messages import ClaudeReply, Compacting, Outcome, Rest
-from workflows.clock import went_s
-from workflows.state import RunState
-from workflows.unfinished import goes_on
+
+from .clock import went_s
+from .state import RunState
+from .unfinished import goes_on
 
 N = TypeVar("N", int, Decimal)
 Ending = tuple[Outcome, str]

@@ -17,11 +17,12 @@ from onward.messages import (
     ResultWritten,
 )
 from onward.wording import edited_note, outcome_unknown
-from workflows.asking import NOBODY, ask_first, decision, doubt, settlement
-from workflows.continuing import HistoryIsLong
-from workflows.scheduling import run_tool
-from workflows.state import RunState
-from workflows.stops import reason_of
+
+from .asking import NOBODY, ask_first, decision, doubt, settlement
+from .continuing import HistoryIsLong
+from .scheduling import run_tool
+from .state import RunState
+from .stops import reason_of
 
 
 async def run_calls(state: RunState, heed_cancel: Callable[[], None]) -> None:

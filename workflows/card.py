@@ -9,7 +9,8 @@ from onward.markdown import literal
 from onward.messages import Limits, Spend, Waiting
 from onward.tags import as_texts
 from onward.wording import how_full, how_to_answer
-from workflows.state import RunState
+
+from .state import RunState
 
 _WORDS = 600
 """Letters of Claude's last words that are shown: their end, where it says what it came to."""

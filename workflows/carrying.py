@@ -1,9 +1,10 @@
 """What a run carries over when it continues as new, and how it is taken up again."""
 
 from onward.messages import Approval, Carried, Denial, HalfStep, Prompt, Resolution, RunRequest
-from workflows.standing import shown_input
-from workflows.state import RunState
-from workflows.waiting import Decision
+
+from .standing import shown_input
+from .state import RunState
+from .waiting import Decision
 
 _FRESH = frozenset({"segments", "reset_lineage", "opening"})
 """Fields of the same name in `Carried` that are not just handed on."""

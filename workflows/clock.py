@@ -1,6 +1,6 @@
 """How long a run goes on and what of it is waiting for people, by the workflow's own clock."""
 
-from workflows.state import RunState
+from .state import RunState
 
 
 def begun(state: RunState, now_ms: int) -> None:

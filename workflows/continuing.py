@@ -3,10 +3,11 @@
 from temporalio import workflow
 
 from onward import messages as m
-from workflows import carrying, scheduling
-from workflows.clock import asks_now, people_waited
-from workflows.running import now_ms, run_ref
-from workflows.state import RunState
+
+from . import carrying, scheduling
+from .clock import asks_now, people_waited
+from .running import now_ms, run_ref
+from .state import RunState
 
 _MOST_BYTES = 4_000_000
 """Of history, and of conversation that a replay reads from it: large payloads lie elsewhere."""

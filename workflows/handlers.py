@@ -10,18 +10,19 @@ from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from onward.names import AGAIN, MAX_SAID_BYTES
-from workflows import scheduling, standing
-from workflows.asking import remember
-from workflows.calls import asked
-from workflows.clock import people_waited
-from workflows.limits import LIMIT, not_changeable
-from workflows.notifying import notify
-from workflows.refusing import refused
-from workflows.running import now_ms
-from workflows.sending import not_sendable, take
-from workflows.showing import show, show_waiting
-from workflows.state import RunState
-from workflows.stops import reason_of
+
+from . import scheduling, standing
+from .asking import remember
+from .calls import asked
+from .clock import people_waited
+from .limits import LIMIT, not_changeable
+from .notifying import notify
+from .refusing import refused
+from .running import now_ms
+from .sending import not_sendable, take
+from .showing import show, show_waiting
+from .state import RunState
+from .stops import reason_of
 
 T = TypeVar("T")
 W = TypeVar("W", bound=m.Wire)

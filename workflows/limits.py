@@ -1,11 +1,12 @@
 """A run that meets a limit and waits for a person who raises it."""
 
 from onward.messages import LimitChange, Waiting
-from workflows.budget import Ending
-from workflows.continuing import may_continue
-from workflows.running import now_ms
-from workflows.state import RunState
-from workflows.visible_wait import visible_wait
+
+from .budget import Ending
+from .continuing import may_continue
+from .running import now_ms
+from .state import RunState
+from .visible_wait import visible_wait
 
 LIMIT = "limit"
 """What stands in the place of a call's id among what waits for people."""

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from temporalio.exceptions import ActivityError
 
 from onward import messages as m
-from workflows import scheduling
-from workflows.budget import may_compact, overflowed, when_to_compact
-from workflows.state import RunState
-from workflows.stops import kind_of
+
+from . import scheduling
+from .budget import may_compact, overflowed, when_to_compact
+from .state import RunState
+from .stops import kind_of
 
 _TOO_FULL = frozenset({"context_full", "context_exceeded"})
 _NO_SUMMARY = frozenset({"no_summary", "context_exceeded", "claude"})

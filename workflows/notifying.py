@@ -9,9 +9,10 @@ from temporalio.exceptions import ActivityError
 
 from onward import names
 from onward.messages import Notified, NotifyInput, Waiting
-from workflows.running import run_activity, run_ref
-from workflows.standing import with_input
-from workflows.state import RunState
+
+from .running import run_activity, run_ref
+from .standing import with_input
+from .state import RunState
 
 _LIMIT_S = 60.0
 _RETRY = RetryPolicy(

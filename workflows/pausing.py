@@ -1,11 +1,11 @@
 """A run that a person has paused: it has finished its step, and waits."""
 
-from workflows.clock import people_waited
-from workflows.continuing import may_continue
-from workflows.running import now_ms
-from workflows.showing import show
-from workflows.state import RunState
-from workflows.visible_wait import visible_wait
+from .clock import people_waited
+from .continuing import may_continue
+from .running import now_ms
+from .showing import show
+from .state import RunState
+from .visible_wait import visible_wait
 
 
 async def waited_while_paused(state: RunState) -> bool:

@@ -10,9 +10,10 @@ from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from onward import names
-from workflows.running import LONG_S, run_activity, run_ref
-from workflows.state import RunState
-from workflows.stops import kind_of
+
+from .running import LONG_S, run_activity, run_ref
+from .state import RunState
+from .stops import kind_of
 
 T = TypeVar("T", bound=m.Wire)
 

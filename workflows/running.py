@@ -8,8 +8,9 @@ from temporalio.common import RetryPolicy
 from temporalio.workflow import ActivityCancellationType
 
 from onward import messages as m
-from workflows.labels import bounded
-from workflows.state import RunState
+
+from .labels import bounded
+from .state import RunState
 
 T = TypeVar("T", bound=m.Wire)
 

@@ -9,10 +9,11 @@ from temporalio.exceptions import ActivityError
 
 from onward import messages as m
 from onward import names
-from workflows.budget import rest
-from workflows.labels import after, call_told
-from workflows.refilling import refilling
-from workflows.running import (
+
+from .budget import rest
+from .labels import after, call_told
+from .refilling import refilling
+from .running import (
     FIXED_TAKEOVER_S,
     GRACE_S,
     LONG_S,
@@ -21,8 +22,8 @@ from workflows.running import (
     run_ref,
     takeover_s,
 )
-from workflows.state import RunState
-from workflows.stops import gave_up, kind_of
+from .state import RunState
+from .stops import gave_up, kind_of
 
 _SHORT_CACHE_S = 240.0
 """The API keeps a prefix for five minutes, less what a request takes to begin."""

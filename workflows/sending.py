@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from onward.messages import Message, PersonSaid, Prompt, Sent
 from onward.names import FORK_NOTICE, GO_ON_NOTICE, MAX_SAID_BYTES
-from workflows.state import RunState
+
+from .state import RunState
 
 _OURS = frozenset({Prompt().id, FORK_NOTICE})
 _MOST_ID_CHARS = 200

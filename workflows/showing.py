@@ -8,8 +8,9 @@ from temporalio.common import SearchAttributeKey
 
 from onward import names
 from onward.tags import as_texts
-from workflows.card import card
-from workflows.state import RunState
+
+from .card import card
+from .state import RunState
 
 _OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 """Of runs that a worker of before 0.5 began; so is what is set of `OnwardWaiting` alone."""

@@ -3,8 +3,9 @@
 from onward import json_text
 from onward.messages import RunStatus, Waiting
 from onward.transcript import tool_uses
-from workflows.clock import went_s
-from workflows.state import RunState
+
+from .clock import went_s
+from .state import RunState
 
 _INPUT_BYTES = 4096
 

@@ -29,9 +29,10 @@ from onward.messages import (
     Witness,
 )
 from onward.transcript import last_text, results_only
-from workflows.heard import Heard
-from workflows.labels import step_told
-from workflows.waiting import WaitingCalls
+
+from .heard import Heard
+from .labels import step_told
+from .waiting import WaitingCalls
 
 Going = Literal["running", "waiting", "paused", "cancelling"]
 

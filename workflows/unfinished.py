@@ -3,7 +3,8 @@
 from onward.messages import ClaudeReply, Continue
 from onward.names import GO_ON_NOTICE
 from onward.transcript import blocks_of
-from workflows.state import RunState
+
+from .state import RunState
 
 _MOST_CUTS = 3
 """In a row: a model that is cut off again and again goes round in circles."""

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from temporalio import workflow
 
-from workflows.labels import bounded
-from workflows.state import RunState
+from .labels import bounded
+from .state import RunState
 
 _LONG = timedelta(days=365)
 
