@@ -37,6 +37,10 @@ class Crew:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*(worker.stop() for worker in self._at.values()))
 
+    def pid(self, place: int) -> int:
+        """Process id of whoever is there."""
+        return self._at[place].pid
+
     def kill(self, place: int) -> None:
         """SIGKILL whoever is there."""
         self._at[place].signal(signal.SIGKILL)

@@ -33,6 +33,7 @@ class TemporalServer(LocalServer):
 
     port_count = 4
     namespace = NAMESPACE
+    retention = RETENTION
 
     def __init__(self, folder: HeldFolder, binary: Path, *, ui: bool) -> None:
         super().__init__(folder)
@@ -81,9 +82,9 @@ class TemporalServer(LocalServer):
                 DescribeNamespaceRequest(namespace=NAMESPACE), timeout=_RPC_DEADLINE
             )
             kept = found.config.workflow_execution_retention_ttl.ToTimedelta()
-            if kept != RETENTION:
+            if kept != self.retention:
                 wanted = UpdateNamespaceRequest(namespace=NAMESPACE)
-                wanted.config.workflow_execution_retention_ttl.FromTimedelta(RETENTION)
+                wanted.config.workflow_execution_retention_ttl.FromTimedelta(self.retention)
                 await service.update_namespace(wanted, timeout=_RPC_DEADLINE)
         except (RPCError, RuntimeError):  # RuntimeError: the SDK's word for "cannot connect"
             return False
