@@ -40,10 +40,10 @@ def _worth_showing(default: object) -> str | None:
 
 
 app = App(
-    name="starter.py",
+    name="onward",
     help=(
         "Run Claude agents that survive crashes. A run goes on in the workers "
-        "(`python worker.py`); these commands start it, look at it, decide what it asks, and stop "
+        "(`onward-worker`); these commands start it, look at it, decide what it asks, and stop "
         "it.\n\n"
         "Exit codes: 0 completed, 1 failed, 2 wrong use, 3 cannot connect, 4 no such run, "
         "5 cancelled, 6 a limit was reached, 7 Claude stopped (refused, no room left), 8 it waits "
@@ -61,7 +61,7 @@ app = App(
 def completion(shell: completions.Shell, /) -> None:
     """Print what makes a shell complete these commands; docs/commands.md says how to keep it.
 
-    Example: eval "$(python starter.py completion bash)"
+    Example: eval "$(onward completion bash)"
 
     Parameters
     ----------

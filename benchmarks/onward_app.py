@@ -1,4 +1,4 @@
-"""The contender `onward`: the same agent as an Onward app, run by `worker.py`."""
+"""The contender `onward`: the same agent as an Onward app, run by `onward-worker`."""
 
 from decimal import Decimal
 

@@ -2,7 +2,7 @@
 
 Nothing can make this exactly once. Onward sends at most one request. If a crash leaves open whether
 it arrived, the call is in doubt: with `moves_money` a person looks at the bank's statement and says
-(`starter.py resolve`), without it Claude is told that the outcome is unknown.
+(`onward resolve`), without it Claude is told that the outcome is unknown.
 """
 
 import os

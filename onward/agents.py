@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from pydantic import ValidationError
 
 from onward import agent_checks as checks
-from onward import json_text
+from onward import json_text, own_code
 from onward.errors import AppError, UsageError
 from onward.messages import CachePolicy, EffectClass, Limits, Otherwise
 from onward.models.fit import refuse_unfit
@@ -41,7 +41,7 @@ class Agent:
     """
 
     name: str
-    """1 to 64 letters, digits, `_`, `-`; what `starter.py start --agent` names."""
+    """1 to 64 letters, digits, `_`, `-`; what `onward start --agent` names."""
     _: KW_ONLY
     model: str
     system: str = ""
@@ -250,12 +250,14 @@ def load_app(spec: str) -> App:
 
 
 def _import(name: str) -> ModuleType:
+    own_code.refuse_ours(name)
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        own_code.refuse_ours(error.name or "")
         raise AppError(_not_found(name, error, here)) from error
     except AppError as error:
         raise AppError(f"App module {name!r} is not valid: {error}") from error

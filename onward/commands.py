@@ -1,4 +1,4 @@
-"""What each command of `starter.py` does, from its options to its exit code.
+"""What each command of `onward` does, from its options to its exit code.
 
 Kept apart from `starter.py`, which only knows how commands are typed: so `--help` and a mistyped
 option answer at once, without loading the Temporal client.

@@ -1,7 +1,7 @@
 """Everything that commands print, but the picture of the demo.
 
 Results go to standard output, everything about them to standard error, so that
-`RUN=$(python starter.py start "…")` and `… result "$RUN" > answer.txt` do what one expects.
+`RUN=$(onward start "…")` and `… result "$RUN" > answer.txt` do what one expects.
 With `--json` standard output is exactly one JSON document (of `watch`, one a line). Colours,
 bold letters and moving parts are for terminals only, styles never with NO_COLOR.
 """

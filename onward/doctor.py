@@ -1,4 +1,4 @@
-"""`starter.py doctor`: look at everything that Onward stands on, and say what is wrong with it."""
+"""`onward doctor`: look at everything that Onward stands on, and say what is wrong with it."""
 
 import shlex
 from collections.abc import AsyncIterator

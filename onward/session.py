@@ -32,7 +32,7 @@ async def open_session(out: Output) -> Session:
     settings = load_settings()
     target = find_target(settings)
     client = await connect(settings, target, runtime=quiet_runtime())
-    because = {"local": ", of worker.py --local", "default": ", nothing is configured"}
+    because = {"local": ", of onward-worker --local", "default": ", nothing is configured"}
     out.note(
         f"Temporal at {target.address}, namespace {target.namespace}"
         f"{because.get(target.source, '')}"

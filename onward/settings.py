@@ -19,7 +19,7 @@ ENV_FILE = ".env"
 
 
 class Settings(BaseSettings):
-    """What `worker.py` and `starter.py` need to know besides Temporal's own settings.
+    """What `onward-worker` and `onward` need to know besides Temporal's own settings.
 
     `Settings()` raises pydantic's ValidationError; `load_settings()` says it for people.
     """
@@ -39,7 +39,7 @@ class Settings(BaseSettings):
     """`module:attribute` of your `App`; empty: the built-in agents."""
     task_queue: Annotated[str, Field(min_length=1, max_length=200)] = TASK_QUEUE
     data_dir: Path = Path(".onward")
-    """Where `worker.py --local` keeps its data and writes the addresses of its servers."""
+    """Where `onward-worker --local` keeps its data and writes the addresses of its servers."""
     payload_dir: Path | None = None
     """Where payloads go that are too large for Temporal's history; all workers must share it.
     None: `payloads` in `data_dir`."""

@@ -193,7 +193,7 @@ class Cli:
         self._captured = captured
 
     async def __call__(self, *tokens: str) -> Ran:
-        """Run one command line, as `python starter.py …` would."""
+        """Run one command line, as `onward …` would."""
         self._captured.readouterr()
         code = await asyncio.to_thread(starter.run, tokens)
         printed = self._captured.readouterr()

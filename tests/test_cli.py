@@ -63,7 +63,7 @@ async def test_start_without_worker_says_what_to_run(cli: Cli, queue: str) -> No
     ran = await cli("start", "completes")
     assert ran.code == 0
     assert f"nothing polls the task queue '{queue}'" in ran.err
-    assert "python worker.py" in ran.err
+    assert "onward-worker" in ran.err
 
 
 @pytest.mark.usefixtures("worker")
@@ -303,6 +303,6 @@ async def test_local_worker_is_found_and_its_ui_linked(
         ),
     )
     ran = await cli("start", "completes", "--id", f"{new_id()} 100%")
-    assert f"Temporal at {temporal.address}, namespace default, of worker.py --local" in ran.err
+    assert f"Temporal at {temporal.address}, namespace default, of onward-worker --local" in ran.err
     assert "http://127.0.0.1:2/namespaces/default/workflows/run%2F" in ran.err
     assert "%20100%25" in ran.err

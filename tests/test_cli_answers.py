@@ -136,7 +136,7 @@ async def test_a_run_whose_worker_is_away(cli: Cli, bench: Bench) -> None:
     }
     for name in SAYS_SOMETHING:
         assert f"no worker of task queue '{bench.queue}' answers" in said[name].err
-        assert "Start `python worker.py`, then say it again" in said[name].err
+        assert "Start `onward-worker`, then say it again" in said[name].err
     await run.handle.terminate()
 
 

@@ -103,7 +103,7 @@ async def test_nothing_configured_says_how_to_begin(
     monkeypatch.setattr("onward.connection.DEFAULT_ADDRESS", "127.0.0.1:1")
     ran = await cli("list")
     assert ran.code == 3
-    assert "Start `python worker.py --local`" in ran.err
+    assert "Start `onward-worker --local`" in ran.err
 
 
 async def test_a_lone_redis_says_why_the_local_servers_are_not_used(
@@ -149,7 +149,7 @@ async def test_unknown_command_is_told_what_it_may_have_meant(cli: Cli) -> None:
     """A slip in a command is exit 2 with the nearest one, and no list that breaks off."""
     ran = await cli("aprove", "any")
     assert ran.code == 2
-    assert 'Did you mean "approve"? `python starter.py --help` shows what is possible' in ran.err
+    assert 'Did you mean "approve"? `onward --help` shows what is possible' in ran.err
 
 
 # ---- runs
@@ -235,7 +235,7 @@ async def test_impossible_id_is_refused(cli: Cli, run_id: str, said: str) -> Non
         (["half \udcff letter"], "not valid Unicode text"),
         (["half \ud83d pair"], "not valid Unicode text"),
         (["--wiat"], "unknown option '--wiat'"),
-        (["do it", "--wiat"], "Did you mean --wait? `python starter.py start --help`"),
+        (["do it", "--wiat"], "Did you mean --wait? `onward start --help`"),
         (["two", "words"], "in quotes"),
         (["do it", "--agent", "no such"], "--agent is 'no such'"),
         (["do it", "--model", ""], "--model is empty"),

@@ -59,7 +59,7 @@ async def table_has(cli: Cli, text: str) -> bool:
 async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     """`status` and `list --waiting` show it, `--wait` ends with 8, each decision is confirmed."""
     shown = await cli("status", run.name)
-    assert f"`python starter.py approve {run.name} 1.1`" in shown.out
+    assert f"`onward approve {run.name} 1.1`" in shown.out
     assert 'input of 1.1   {"cents":5}' in shown.out
     assert "step           1" in shown.out
     assert "waiting (approval)" in shown.out
@@ -67,7 +67,7 @@ async def test_a_person_sees_what_waits_and_decides(cli: Cli, run: Run) -> None:
     assert (asked.code, f"approve {run.name} 1.1" in asked.err) == (8, True)
     waited = await cli("result", run.name, "--wait")
     assert (waited.code, "this tool always asks first" in waited.err) == (8, True)
-    assert f"whole input: `python starter.py status {run.name}`" in waited.err
+    assert f"whole input: `onward status {run.name}`" in waited.err
     mine = await listed(cli, run)
     assert [(call["call"], call["kind"]) for call in mine] == [("1.1", "approval")]
 
@@ -90,7 +90,7 @@ async def test_what_cannot_be_said_is_refused_clearly(cli: Cli, run: Run) -> Non
     """Another call, a stale view, a wrong word: exit 2 and a sentence, and the call still waits."""
     other = await cli("approve", run.name, "7.1")
     assert (other.code, "waiting: 1.1 (approval)" in other.err) == (2, True)
-    assert f"`python starter.py audit {run.name}` shows who decided" in other.err
+    assert f"`onward audit {run.name}` shows who decided" in other.err
     stale = await cli("deny", run.name, "1.1", "--view", "elsewhere")
     assert (stale.code, "not what you saw" in stale.err) == (2, True)
     wrong = await cli("resolve", run.name, "1.1", "done")
@@ -107,7 +107,7 @@ async def test_nothing_is_said_to_a_run_without_a_worker(cli: Cli, bench: Bench)
     """Nobody would hear it: the command says so instead of waiting, and exits with 3."""
     begun = await bench.start(says())
     ran = await cli("approve", begun.name, "1.1")
-    assert (ran.code, "Start `python worker.py`" in ran.err) == (3, True)
+    assert (ran.code, "Start `onward-worker`" in ran.err) == (3, True)
     await begun.handle.terminate()
 
 

@@ -84,7 +84,7 @@ def test_help_of_every_command_has_an_example(capsys: pytest.CaptureFixture[str]
     """`--help` teaches: every command shows an example."""
     for command in ("start", "status", "spend", "cancel", "result", "watch", "list", "demo"):
         assert starter.run([command, "--help"]) == 0
-        assert f"python starter.py {command}" in capsys.readouterr().out
+        assert f"Example: onward {command} " in capsys.readouterr().out
 
 
 @pytest.mark.crash

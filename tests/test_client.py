@@ -194,7 +194,7 @@ async def test_without_a_worker_nothing_hangs(
     monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.3))
     run = await begun(await onward.client.connect(), bench, says())
     for name in ("send", "approve", "deny", "resolve", "limit"):
-        with pytest.raises(ConnectError, match=r"no worker.*Start `python worker.py`"):
+        with pytest.raises(ConnectError, match=r"no worker.*Start `onward-worker`"):
             await EVERY[name](run)
     assert not (await run.report()).live
     assert not (await run.spend()).complete

@@ -4,16 +4,15 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from onward import own_code
 from onward.managed_process import ManagedProcess, clean_env, wait_until
 from onward.testing.messages_api import Script, ScriptedAPI, Step
-from onward.testing.processes import worker_script
 from onward.testing.warm import WarmWorker
 
 pytestmark = pytest.mark.timeout(280)
@@ -96,8 +95,8 @@ async def _demo(folder: Path, *options: str) -> tuple[int, str]:
 
 
 async def _command(folder: Path, *words: str) -> str:
-    """Type a command of `starter.py` in the folder of the local worker; returns its output."""
-    command = [sys.executable, str(worker_script().with_name("starter.py")), *words]
+    """Type a command of `onward` in the folder of the local worker; returns its output."""
+    command = [*own_code.command("starter"), *words]
     typed = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=clean_env(), stdout=asyncio.subprocess.PIPE
     )
@@ -108,14 +107,13 @@ async def _command(folder: Path, *words: str) -> str:
 async def _start(folder: Path, *options: str) -> ManagedProcess:
     """Start it with a key in its environment that it must not use, and a temp folder of its own."""
     (folder / "tmp").mkdir(exist_ok=True)
-    starter = worker_script().with_name("starter.py")
     env = clean_env() | {
         _TRACE: str(folder),
         "TMPDIR": str(folder / "tmp"),
         "ANTHROPIC_API_KEY": _FORBIDDEN_KEY,
     }
     return await ManagedProcess.spawn(
-        [sys.executable, str(starter), "demo", *options], log=folder / "demo.log", env=env
+        [*own_code.command("starter"), "demo", *options], log=folder / "demo.log", env=env
     )
 
 

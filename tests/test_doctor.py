@@ -127,7 +127,7 @@ async def test_what_is_wrong_is_said_with_what_to_do(examine: Any, redis: Any) -
     assert (seen.code, seen.ok) == (1, False)
     assert seen.states("wrong") == ["workers", "guarantee", "memory"]
     todo = {name: seen.checks[name]["todo"] for name in seen.states("wrong")}
-    assert "python worker.py" in todo["workers"]
+    assert "onward-worker" in todo["workers"]
     assert "maxmemory-policy noeviction" in todo["guarantee"]
     assert "raise maxmemory" in todo["memory"]
 

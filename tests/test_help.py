@@ -88,13 +88,15 @@ def test_each_shell_gets_every_command(shell: str, capsys: pytest.CaptureFixture
     assert starter.run(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert [name for name in _commands() if name not in script] == []
-    assert "starter.py" in script
+    assert {"onward", "starter.py"} <= set(script.split())
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
+        ("onward can", "cancel"),
+        (".venv/bin/onward start --wai", "--wait"),
         ("starter.py can", "cancel"),
         ("./starter.py start --wai", "--wait"),
         ("python starter.py can", "cancel"),

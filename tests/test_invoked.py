@@ -27,7 +27,14 @@ BIN = str(Path(PYTHON).parent)
         ([PYTHON, "starter.py"], {"PATH": "/nowhere"}, f"{PYTHON} starter.py"),
         ([PYTHON, "starter.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run starter.py"),
         (["python", "starter.py"], {"UV_RUN_RECURSION_DEPTH": "1"}, "python starter.py"),
+        ([PYTHON, f"{BIN}/onward"], {"PATH": BIN}, "onward"),
+        ([PYTHON, f"{BIN}/onward"], {"PATH": "/nowhere"}, f"{BIN}/onward"),
+        ([PYTHON, ".venv/bin/onward"], {"PATH": BIN}, ".venv/bin/onward"),
+        ([PYTHON, "/two words/onward"], {}, "'/two words/onward'"),
+        ([PYTHON, f"{BIN}/onward"], {"PATH": BIN, "UV_RUN_RECURSION_DEPTH": "1"}, "uv run onward"),
+        (["python", "-X", "dev", "-m", "onward"], {}, "python -X dev -m onward"),
         (["python", "worker.py"], {}, PROGRAM),
+        ([PYTHON, f"{BIN}/onward-worker"], {"PATH": BIN}, PROGRAM),
         (["python", "-m", "pytest"], {}, PROGRAM),
     ],
 )
@@ -44,10 +51,33 @@ def test_an_odd_id_is_quoted_for_the_shell() -> None:
     assert shlex.split(typed("watch", "it's `a` run"))[-1] == "it's `a` run"
 
 
-def test_a_worker_is_started_as_the_command_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever typed an interpreter of their own is told no other one for the worker."""
-    monkeypatch.setattr(invoked, "program", lambda: "/venv/bin/python 'two words/starter.py'")
-    assert worker("--local") == "/venv/bin/python 'two words/worker.py' --local"
+def test_what_an_installed_onward_is_not_started_by_is_somebodys_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A Temporal shop has a `starter.py`, which uses the client and takes none of our commands."""
+    monkeypatch.setattr(invoked, "home", lambda: "onward.app.")
+    started = ["python", "starter.py"]
+    assert program_of(started, started[-1:], {}) == PROGRAM
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("/venv/bin/python 'two words/starter.py'", "/venv/bin/python 'two words/worker.py'"),
+        ("uv run starter.py", "uv run worker.py"),
+        ("onward", "onward-worker"),
+        (".venv/bin/onward", ".venv/bin/onward-worker"),
+        ("uv run onward", "uv run onward-worker"),
+        ("python -m onward", "onward-worker"),
+        (".venv/bin/python -X dev -m onward", ".venv/bin/onward-worker"),
+    ],
+)
+def test_a_worker_is_started_as_the_command_was(
+    program: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever typed a path or an interpreter of their own is told no other one for the worker."""
+    monkeypatch.setattr(invoked, "program", lambda: program)
+    assert worker("--local") == f"{said} --local"
 
 
 def test_a_mistake_is_told_with_the_command_that_was_typed(tmp_path: Path) -> None:

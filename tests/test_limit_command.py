@@ -26,7 +26,7 @@ async def test_a_run_at_a_limit_says_what_to_type_and_that_works(cli: Cli, bench
         assert "waiting (limit)" in status
         assert "1 of 1 step, $0.0" in status
         met = "it has met a limit (limit_steps): 1 of 1 allowed steps were done"
-        assert f"{met}. Raise it with `python starter.py limit {run.name} --max-steps N`" in status
+        assert f"{met}. Raise it with `onward limit {run.name} --max-steps N`" in status
 
         async def listed() -> bool:
             return f"{run.name}\tlimit\tlimit\t" in (await cli("list", "--waiting")).out
@@ -44,7 +44,7 @@ async def test_a_run_at_a_limit_says_what_to_type_and_that_works(cli: Cli, bench
         assert (await cli("result", run.name, "--wait")).code == 0
     late = await cli("limit", run.name, "--max-steps", "9")
     assert (late.code, "has ended (completed)" in late.err) == (2, True)
-    assert f"`python starter.py fork {run.name}`" in late.err
+    assert f"`onward fork {run.name}`" in late.err
 
 
 async def test_a_limit_below_what_is_used_is_taken_and_said(cli: Cli, bench: Bench) -> None:
@@ -66,7 +66,7 @@ async def test_nothing_is_changed_without_a_worker_that_hears_it(
     monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.5))
     run = await bench.start(says())
     ran = await cli("limit", run.name, "--max-steps", "9")
-    assert (ran.code, "Start `python worker.py`" in ran.err) == (3, True)
+    assert (ran.code, "Start `onward-worker`" in ran.err) == (3, True)
     shown = await cli("limit", run.name)
     assert (shown.code, "has not begun, so its limits are not known yet" in shown.err) == (0, True)
     assert (await cli("limit", "no-such-run", "--max-steps", "9")).code == 4

@@ -114,7 +114,7 @@ async def test_an_effect_waits_unclaimed(
         (said,) = troubles(await report(bench.temporal, await describe(bench.temporal, run.name)))
         assert f"agent {agent!r} is paused since 20" in said
         assert " by ops@desk: refunds are doubled. Nothing was fired. " in said
-        assert f"`python starter.py resume --agent {agent}`" in said
+        assert f"`onward resume --agent {agent}`" in said
         assert "1.1" not in (await bench.ledger(run).snapshot()).records
         assert (await brake.resume())["runs"] == [run.name]
         result = await run.ended()

@@ -22,7 +22,6 @@ from onward.testing import (
     tool_context,
     wait_until,
 )
-from onward.testing.processes import worker_script
 
 
 class Spawn(Protocol):
@@ -163,7 +162,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "print('passed')\n"
         "time.sleep(600)\n"
     )
-    monkeypatch.setattr("onward.testing.processes.worker_script", lambda: path)
+    monkeypatch.setattr("onward.own_code.command", lambda _: [sys.executable, str(path)])
     return path
 
 
@@ -221,11 +220,6 @@ async def test_the_process_that_workers_are_forked_from_leaves_no_folder(
     process = await spawn(FORKS, TMPDIR=str(tmp_path))
     assert await process.wait(30) == 0
     assert "folders 1\nleft 0" in process.output()
-
-
-def test_the_worker_of_this_checkout_is_found() -> None:
-    """Tests run the worker beside the package that they import."""
-    assert worker_script().name == "worker.py"
 
 
 SHUTDOWN = """

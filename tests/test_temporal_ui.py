@@ -125,7 +125,7 @@ async def test_the_card_says_how_a_run_is_and_what_to_type(desk: Desk) -> None:
         "$0.0219 of $5, 7,473 of 20,000,000 tokens",
         "steps: 3 of 100, in 60 min at most",
         "3,468 of 1,000,000 tokens (0%)",
-        "python starter.py cancel refund-1042",
+        "onward cancel refund-1042",
     ):
         assert said in card
 

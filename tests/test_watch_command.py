@@ -42,7 +42,7 @@ async def test_an_ended_run_is_told_and_its_outcome_is_the_exit_code(cli: Cli, e
     assert ran.out.count("── step 2 ──") == 1
     assert "step 1" not in ran.out
     assert "2.1 look order=a\n" in ran.out
-    assert f"characters more: `python starter.py transcript {ended.name}`" in ran.out
+    assert f"characters more: `onward transcript {ended.name}`" in ran.out
     assert "1 step came before; --all tells them" in ran.err
     assert "limit_steps: 2 steps" in ran.err
     assert "\x1b" not in ran.out + ran.err

@@ -79,9 +79,9 @@ def test_the_temporal_ui_shows_what_can_be_typed() -> None:
     parts = card(state, "run 1", "Pay.").split("\n\n")
     assert parts[0] == "**clerk** is `waiting` at step 1"
     assert """`memo="' [free](http://x)"`""" in parts[1]
-    assert "`python starter.py approve 'run 1' 1.1`" in parts[1]
+    assert "`onward approve 'run 1' 1.1`" in parts[1]
     assert parts[2].startswith(r"- spent: \$0\.0000 of \$5, 0 of 20,000,000 tokens, in 0 requests")
-    assert "python starter.py cancel 'run 1'" in parts[3].splitlines()
+    assert "onward cancel 'run 1'" in parts[3].splitlines()
     state.outcome, state.steps = "completed", 1
     assert card(state, "run 1", "Pay.").startswith("**clerk** ended as `completed`, after 1 step")
 

@@ -93,10 +93,10 @@ def _words(state: RunState) -> list[str]:
 def _acts(state: RunState, run: str) -> str:
     name = shlex.quote(run)
     if state.outcome:
-        return f'Go on from here with `python starter.py fork {name} --message "…"`'
+        return f'Go on from here with `onward fork {name} --message "…"`'
     steered = "resume" if state.paused else "pause"
     acts = (f"watch {name}", f'send {name} "…"', f"{steered} {name}", f"cancel {name}")
-    return "\n".join(["```", *(f"python starter.py {act}" for act in acts), "```"])
+    return "\n".join(["```", *(f"onward {act}" for act in acts), "```"])
 
 
 def _quoted(text: str) -> str:

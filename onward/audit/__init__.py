@@ -1,4 +1,4 @@
-"""`starter.py audit`: every effect of a run, from history and ledger, and whether the two agree.
+"""`onward audit`: every effect of a run, from history and ledger, and whether the two agree.
 
 `timeline` reads what history says of each call, `held` what Redis holds, `effects` joins the two,
 `comparing` looks for what differs, `report` prints it.

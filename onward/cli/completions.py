@@ -1,4 +1,4 @@
-"""What makes a shell complete the commands of `starter.py`."""
+"""What makes a shell complete the commands of `onward`."""
 
 from typing import Literal
 
@@ -6,21 +6,22 @@ from cyclopts import App
 
 Shell = Literal["bash", "zsh", "fish"]
 
-_NAME = "starter"
-"""What cyclopts completes; it takes no name with a dot."""
+_NAME = "onward"
+"""What cyclopts completes. In a checkout people type `starter.py`, which means the same."""
 
 _BASH = """
-_starter_of_python() {
+_onward_of_python() {
   # Of any other script bash offers names of files, as it does by itself.
   [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]##*/} == starter.py ]] || return 0
   COMP_WORDS=("${COMP_WORDS[@]:1}")
   ((COMP_CWORD -= 1))
-  _starter
+  _onward
 }
-complete -F _starter starter.py
-complete -o bashdefault -o default -F _starter_of_python python python3
+complete -F _onward starter.py
+complete -o bashdefault -o default -F _onward_of_python python python3
 """
-_ZSH = "\ncompdef _cyclopts_starter starter.py\n"
+_ZSH = "\ncompdef _cyclopts_onward onward starter.py\n"
+_FISH = "\ncomplete -c starter.py -w onward\n"
 
 
 def script(app: App, shell: Shell) -> str:
@@ -32,4 +33,4 @@ def script(app: App, shell: Shell) -> str:
         case "zsh":
             return made + _ZSH
         case "fish":
-            return made.replace(f"complete -c {_NAME} ", f"complete -c {_NAME}.py ")
+            return made + _FISH

@@ -24,7 +24,7 @@ def watch(
     A worker that dies takes nothing with it but the reply that Claude was writing: its step begins
     again, and you are told what to drop. Without Redis each step is shown when it is whole.
 
-    Example: python starter.py watch refunds-2026-11
+    Example: onward watch refunds-2026-11
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def transcript(
     reply that counts is shown. No worker and no Redis is needed; long results are read from the
     payload folder (ONWARD_PAYLOAD_DIR).
 
-    Example: python starter.py transcript refunds-2026-11 --format html > refunds.html
+    Example: onward transcript refunds-2026-11 --format html > refunds.html
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def fork(
     happened, Claude is told so. Spend and limits of the new run count from its beginning; where no
     limit is given, the other run's hold anew.
 
-    Example: python starter.py fork refunds-2026-11 --step 12 --message "Leave order A-7 out"
+    Example: onward fork refunds-2026-11 --step 12 --message "Leave order A-7 out"
 
     Parameters
     ----------

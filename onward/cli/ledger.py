@@ -12,7 +12,7 @@ def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if a server does not answer.
 
-    Example: python starter.py doctor
+    Example: onward doctor
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def audit(
     Exits with 0; with --verify 1 if ledger and history differ or records are lost, 3 if they cannot
     be compared: Redis does not answer, or a payload's file is gone.
 
-    Example: python starter.py audit refunds-2026-11 --verify
+    Example: onward audit refunds-2026-11 --verify
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def restored(
     after restoring and before the workers start again: calls that were under way end in doubt, or
     are asked about, instead of being done twice.
 
-    Example: python starter.py restored --yes
+    Example: onward restored --yes
 
     Parameters
     ----------

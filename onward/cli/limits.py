@@ -14,14 +14,14 @@ def limit(
 ) -> int:
     """Show what is used of a run's limits, or raise or lower them while the run goes on.
 
-    Example: python starter.py limit refunds-2026-11
+    Example: onward limit refunds-2026-11
 
     Each limit counts from the beginning of the run: --max-cost-usd 5 lets it spend 5 dollars in
     all. What is not given stays as it is. A run that waits at a limit goes on when that is raised;
     one that has used more than a new limit allows stops before its next step. What is under way
     is not cut off.
 
-    Example: python starter.py limit refunds-2026-11 --max-cost-usd 5 --max-minutes 240
+    Example: onward limit refunds-2026-11 --max-cost-usd 5 --max-minutes 240
 
     Parameters
     ----------

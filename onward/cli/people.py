@@ -22,11 +22,11 @@ def approve(
 ) -> int:
     """Let a call run that waits for an approval, as Claude asked for it or as you edit it.
 
-    Example: python starter.py approve refunds-2026-11 12.1
+    Example: onward approve refunds-2026-11 12.1
 
     An edited input is checked as Claude's own was, and Claude is told which input really ran.
 
-    Example: python starter.py approve refunds-2026-11 12.1 --edit '{"order": 1042, "cents": 500}'
+    Example: onward approve refunds-2026-11 12.1 --edit '{"order": 1042, "cents": 500}'
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def deny(
 ) -> int:
     """Refuse a call that waits for an approval; Claude is told, and goes on without it.
 
-    Example: python starter.py deny refunds-2026-11 12.1 --why "the customer was paid by phone"
+    Example: onward deny refunds-2026-11 12.1 --why "the customer was paid by phone"
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def resolve(
     tried again. The last two are refused while a request may still land: what you saw missing may
     yet appear. If the truth has come meanwhile, it stands, whatever you say.
 
-    Example: python starter.py resolve refunds-2026-11 12.1 done --note "on the bank statement"
+    Example: onward resolve refunds-2026-11 12.1 done --note "on the bank statement"
 
     Parameters
     ----------

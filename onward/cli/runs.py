@@ -40,13 +40,13 @@ def start(
     Prints the run's id at once; with --wait stays until the run has ended, prints Claude's last
     words, and exits by the outcome.
 
-    Example: python starter.py start "Rename parse() to read()" --workspace . --wait
+    Example: onward start "Rename parse() to read()" --workspace . --wait
 
     With --id the command is safe to repeat: while that run goes on it attaches to it, once it has
     ended it prints that run's result and starts nothing. Ids are remembered for as long as
     Temporal keeps closed runs (the namespace's retention, often a few days).
 
-    Example: python starter.py start --file refunds.md --id refunds-2026-11
+    Example: onward start --file refunds.md --id refunds-2026-11
 
     A run has limits, which are shown when it starts: its agent's own (often 100 steps, $5, 20
     million tokens, 4 million of them written by Claude, and 60 minutes) where none is given here.
@@ -99,7 +99,7 @@ def start(
 def status(run_id: RunId, /, *, as_json: AsJson = False) -> int:
     """Say how a run goes: its step, what it does right now, what it cost, what holds it up.
 
-    Example: python starter.py status refunds-2026-11
+    Example: onward status refunds-2026-11
 
     Parameters
     ----------
@@ -132,11 +132,11 @@ def cancel(
     What Claude is writing is cut off, and paid for; a call that has an effect comes to a definite
     end first. Calls that wait for a person never run.
 
-    Example: python starter.py cancel refunds-2026-11 --reason "wrong list"
+    Example: onward cancel refunds-2026-11 --reason "wrong list"
 
     With --agent and --all in place of RUN: shows the agent's open runs, asks, and stops them all.
 
-    Example: python starter.py cancel --agent support --all --dry-run
+    Example: onward cancel --agent support --all --dry-run
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def cancel(
 def result(run_id: RunId, /, *, wait: bool = False, as_json: AsJson = False) -> int:
     """Print a run's result, and exit by its outcome.
 
-    Example: python starter.py result refunds-2026-11 --wait > answer.txt
+    Example: onward result refunds-2026-11 --wait > answer.txt
 
     Parameters
     ----------
@@ -206,9 +206,9 @@ def list_(
 ) -> int:
     """List runs, or what waits for a person over all of them (exit 3 where a worker is away).
 
-    Example: python starter.py list --agent support --status failed
+    Example: onward list --agent support --status failed
 
-    Example: python starter.py list --waiting
+    Example: onward list --waiting
 
     Parameters
     ----------

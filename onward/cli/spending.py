@@ -22,12 +22,12 @@ def spend(
     Also of a run that ended, was terminated, or has no worker. Of a run that was reset: what all
     its branches cost, if Redis still has their records.
 
-    Example: python starter.py spend refunds-2026-11 --by step
+    Example: onward spend refunds-2026-11 --by step
 
     With --since it sums up all runs that began since then, by agent and model; with --tag all that
     have it.
 
-    Example: python starter.py spend --since 7d
+    Example: onward spend --since 7d
 
     Parameters
     ----------

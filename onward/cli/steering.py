@@ -24,7 +24,7 @@ def send(
     just about to end, it goes on and answers; once it has ended, nothing is sent, and `fork` starts
     a run that goes on from there.
 
-    Example: python starter.py send refunds-2026-11 "Leave order A-7 out"
+    Example: onward send refunds-2026-11 "Leave order A-7 out"
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def pause(
 ) -> int:
     """Let a run finish its step, and then wait until somebody says `resume`.
 
-    Example: python starter.py pause refunds-2026-11 --reason "looking into order A-7"
+    Example: onward pause refunds-2026-11 --reason "looking into order A-7"
 
     With --agent in place of RUN: no run of that agent begins a new effect from now on; what is
     under way goes to its end, and Claude and reads go on.
 
-    Example: python starter.py pause --agent support --reason "refunds are doubled"
+    Example: onward pause --agent support --reason "refunds are doubled"
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def resume(
 ) -> int:
     """Let a run go on that was paused; or with --agent, let an agent's runs have effects again.
 
-    Example: python starter.py resume refunds-2026-11
+    Example: onward resume refunds-2026-11
 
     Parameters
     ----------

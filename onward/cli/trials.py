@@ -17,7 +17,7 @@ def demo(
 ) -> int:
     """See it work, with no key and no servers: an agent whose worker is killed again and again.
 
-    Example: python starter.py demo --kills 5
+    Example: onward demo --kills 5
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def crashtest(
     minutes): kills it at each of the twelve points of a call, pauses it past its lease, breaks its
     connections. Exit code 0: the promise held; 1: it was broken, and the report says what to do.
 
-    Example: python starter.py crashtest refunds:refund --input '{"order_id": "{unique}"}'
+    Example: onward crashtest refunds:refund --input '{"order_id": "{unique}"}'
     --probe refunds:count_refunds
 
     Parameters

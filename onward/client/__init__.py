@@ -8,7 +8,7 @@
         print(event.happening)
     print((await run.result()).text)
 
-`starter.py` is made of the same. Every error is one of `onward.errors`.
+`onward` is made of the same. Every error is one of `onward.errors`.
 """
 
 from onward.client.connecting import Client, StartedRun, connect

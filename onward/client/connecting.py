@@ -128,7 +128,7 @@ class Client:
         sort: Sort = "started",
         limit: int = 20,
     ) -> Sequence[Run]:
-        """Find runs, the newest or those with most of `sort` first, as `starter.py list` does.
+        """Find runs, the newest or those with most of `sort` first, as `onward list` does.
 
         Raises ConnectError, UsageError.
         """
@@ -137,7 +137,7 @@ class Client:
 
 
 async def connect(temporal: TemporalClient | None = None) -> Client:
-    """Connect to Temporal where `starter.py` would: by its own settings, or `worker.py --local`.
+    """Connect to Temporal where `onward` would: by its own settings, or `onward-worker --local`.
 
     Args:
         temporal: a client of yours, whose connection and namespace are used instead.

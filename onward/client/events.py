@@ -24,7 +24,7 @@ class Event:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The same as JSON, as `starter.py watch --json` prints it."""
+        """The same as JSON, as `onward watch --json` prints it."""
         return document(self.happening)
 
 

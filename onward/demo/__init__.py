@@ -11,7 +11,7 @@ __all__ = ["DemoOptions", "run_demo"]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What `starter.py demo` was asked for."""
+    """What `onward demo` was asked for."""
 
     json: bool = False
     """Print one JSON object at the end and nothing else on stdout."""

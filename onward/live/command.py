@@ -1,4 +1,4 @@
-"""`starter.py watch`: follow a run as it happens, and end with its outcome."""
+"""`onward watch`: follow a run as it happens, and end with its outcome."""
 
 import asyncio
 

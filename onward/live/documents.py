@@ -1,4 +1,4 @@
-"""What happens in a run as JSON documents, a line each: `starter.py watch --json`.
+"""What happens in a run as JSON documents, a line each: `onward watch --json`.
 
 docs/watching.md lists the kinds. Fields may be added, none is renamed or removed.
 """

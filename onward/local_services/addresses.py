@@ -1,4 +1,4 @@
-"""`local.json`: how `starter.py` finds the servers of a running `worker.py --local`."""
+"""`local.json`: how `onward` finds the servers of a running `onward-worker --local`."""
 
 import os
 from pathlib import Path

@@ -20,7 +20,7 @@ class Fork(Wire):
 
 
 class RunRequest(Wire):
-    """Input of the workflow `agent`: what `starter.py start` asks for, or a run that goes on."""
+    """Input of the workflow `agent`: what `onward start` asks for, or a run that goes on."""
 
     prompt: str
     """Empty where `carried` holds the conversation. Of a fork: what a person says next; empty:

@@ -17,7 +17,7 @@ from typing import Self
 
 import psutil
 
-import onward
+from onward import own_code
 from onward.managed_process import ManagedProcess, ProcessFailed, clean_env, wait_until
 
 READY_DEADLINE_S = 60.0
@@ -33,19 +33,6 @@ __all__ = [
 ]
 
 
-def worker_script() -> Path:
-    """Find `worker.py`: of the checkout that `onward` was imported from, else the installed one.
-
-    Raises FileNotFoundError where there is neither.
-    """
-    package = Path(onward.__file__).parent
-    places = [package.parent / "worker.py", package / "app" / "worker.py"]
-    for place in places:
-        if place.is_file():
-            return place
-    raise FileNotFoundError(f"no worker.py at {' or '.join(map(str, places))}")
-
-
 def worker_env(env: Mapping[str, str], log: Path) -> dict[str, str]:
     """Whole environment of a worker that logs to `log`: `env`, and nobody else's settings."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +42,7 @@ def worker_env(env: Mapping[str, str], log: Path) -> dict[str, str]:
 
 
 class WorkerProcess(ManagedProcess):
-    """A running `worker.py`."""
+    """A running `onward-worker`."""
 
     @classmethod
     async def start(
@@ -72,7 +59,7 @@ class WorkerProcess(ManagedProcess):
         the checkout's own `.env` must not reach a test. Await `ready()` before using it.
         """
         return await cls.spawn(
-            [sys.executable, str(worker_script()), *args],
+            [*own_code.command("worker"), *args],
             log=log,
             env=worker_env(env, log),
             cwd=cwd or log.parent,

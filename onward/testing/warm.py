@@ -17,7 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self, cast
 
-from onward.testing.processes import WorkerProcess, worker_env, worker_script
+from onward.own_code import home, own
+from onward.testing.processes import WorkerProcess, worker_env
 from onward.tools import orphans
 
 FORK_FOLDER_ENV = "ONWARD_FORK_FOLDER"
@@ -26,7 +27,7 @@ _POLL_S = 0.01
 
 
 class WarmWorker(WorkerProcess):
-    """A running `worker.py`, forked from a process that has the imports done."""
+    """A running `onward-worker`, forked from a process that has the imports done."""
 
     @classmethod
     async def start(
@@ -50,7 +51,7 @@ class WarmWorker(WorkerProcess):
         log: Path,
         cwd: Path | None = None,
     ) -> Self:
-        """Run `main(*given)`, a module's function, in place of `worker.py`'s own."""
+        """Run `main(*given)`, a module's function, in place of `onward-worker`'s own."""
         orphans.guard()
         whole = worker_env(env, log) | {orphans.MARK: os.environ[orphans.MARK]}
         where = (whole, str(log), str(cwd or log.parent))
@@ -110,14 +111,10 @@ def _size(log: Path) -> int:
 
 def _context(also: str) -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    # The server process finds `worker` as a script's process would: beside the checkout's root.
-    root = str(worker_script().parent)
-    if root not in sys.path:
-        sys.path.insert(0, root)
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
     os.environ[FORK_FOLDER_ENV] = get_temp_dir()
     first = ("onward.testing.own_root", "onward.testing.fork_folder")
-    context.set_forkserver_preload([*first, "worker", "onward.testing.late_imports", also])
+    context.set_forkserver_preload([*first, f"{home()}worker", "onward.testing.late_imports", also])
     return context
 
 
@@ -139,6 +136,4 @@ def _run(
 
 
 def _run_worker(args: list[str]) -> int:
-    from worker import main  # noqa: PLC0415  (imported already, in the process we are forked from)
-
-    return main(args)
+    return int(own("worker").main(args))  # imported already, by the process we are forked from

@@ -1,7 +1,7 @@
 """A workspace is a folder on some host, told from others by a marker with an id.
 
 The path alone says nothing: another host, or another checkout, may have a folder of the same name.
-So `starter.py` puts `.onward/workspace.json` into the folder and its id into the run, and a worker
+So `onward` puts `.onward/workspace.json` into the folder and its id into the run, and a worker
 that does not find that id there hands the call back to one that does.
 """
 

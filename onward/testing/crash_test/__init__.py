@@ -9,7 +9,7 @@
 The tool runs in real workers against the embedded servers. They are killed at each point that a
 call passes, paused past their lease while a successor acts, and cut off from a reply. Whether the
 effect happened is told by the probe alone, and by what Claude was told. On the command line:
-`starter.py crashtest refunds:refund --input … --probe …`.
+`onward crashtest refunds:refund --input … --probe …`.
 """
 
 from onward.testing.crash_test.report import CrashReport, TrialReport

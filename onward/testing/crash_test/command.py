@@ -1,4 +1,4 @@
-"""`starter.py crashtest`: a crash test from the command line, and its report as a table."""
+"""`onward crashtest`: a crash test from the command line, and its report as a table."""
 
 import json
 from typing import Any, cast
