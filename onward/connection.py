@@ -24,6 +24,7 @@ from onward.errors import ConnectError, UsageError
 from onward.invoked import worker
 from onward.payload_store import data_converter
 from onward.settings import ENV_FILE, Settings
+from onward.temporal_errors import cause
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "127.0.0.1:7233", "default"
 CONNECT_TIMEOUT_S = 3.0
@@ -43,6 +44,12 @@ class Target:
     """Of the Temporal UI, where it is known."""
     options: ClientConnectConfig = field(default_factory=ClientConnectConfig, repr=False)
     """The rest: TLS, API key, metadata. Never printed: it holds secrets."""
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the connection is one with TLS; an API key is never sent without, unless told."""
+        tls = self.options.get("tls")
+        return bool(tls) if tls is not None else "api_key" in self.options
 
 
 @dataclass(frozen=True)
@@ -147,37 +154,23 @@ async def _check_namespace(client: Client, target: Target) -> None:
 
 
 def _no_answer(target: Target, error: Exception) -> str:
-    found = "no answer in 3 s" if isinstance(error, TimeoutError) else _shortened(str(error))
+    why = cause(error, tls=target.speaks_tls)
     ways = {
         "configured": "Check TEMPORAL_ADDRESS (and TEMPORAL_API_KEY, TEMPORAL_TLS… or the profile)",
-        "local": "Look at the terminal of `worker.py --local`, and start it again",
+        "local": f"Look at the terminal of `{worker('--local')}`, and start it again",
         "default": (
             f"No address is configured. Start `{worker('--local')}` in this folder, "
             "or set TEMPORAL_ADDRESS to your server"
         ),
         "only redis": (
-            "ONWARD_REDIS_URL is set, so the servers of `worker.py --local` in this folder are not "
-            "used. Unset it, or set TEMPORAL_ADDRESS too"
+            f"ONWARD_REDIS_URL is set, so the servers of `{worker('--local')}` in this folder are "
+            "not used. Unset it, or set TEMPORAL_ADDRESS too"
         ),
     }
     return (
-        f"no Temporal server at {target.address!r} (namespace {target.namespace!r}): {found}. "
-        f"{ways[target.source]}."
+        f"no Temporal server at {target.address!r} (namespace {target.namespace!r}): {why.found}. "
+        f"{why.todo or ways[target.source]}."
     )
-
-
-def _shortened(text: str) -> str:
-    # The Rust client nests the cause three times; what a person needs stands at one known place.
-    for known, said in (
-        ("ConnectionRefused", "connection refused"),
-        ("dns error", "no such host"),
-        ("Unimplemented", "something answers there, but it is not Temporal"),
-        ("Unauthenticated", "the API key or certificate was not accepted"),
-        ("PermissionDenied", "the API key or certificate was not accepted"),
-    ):
-        if known in text:
-            return said
-    return text[:300]
 
 
 def _envconfig() -> ClientConnectConfig:
