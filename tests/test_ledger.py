@@ -45,7 +45,7 @@ async def test_begin_under_reset_lineage_makes_no_nonce(story: Story, given: boo
     await story.wipe()
     handed_on = await story.ledger.begin(old, reset_lineage=True)
     assert handed_on.nonce == (story.witness.nonce if given else "")
-    assert not await story.redis.exists(story.key)
+    assert await story.ttl_ms() == -2, "it made a key"
 
 
 async def test_begin_under_reset_lineage_does_not_return_the_nonce_that_is_there(
@@ -130,7 +130,7 @@ async def test_an_empty_witness_trusts_nothing(story: Story) -> None:
     """A run without a witness can end in doubt, never in a second effect."""
     empty = Witness(nonce="", inc="", run_id="")
     assert (await story.claim("a", "at_most_once", witness=empty)).verdict == "doubt"
-    await story.redis.delete(story.key)
+    await story.wipe()
     await story.redis.hset(story.key, "_ds", "")
     assert (await story.claim("a", "at_most_once", witness=empty)).verdict == "doubt"
 
