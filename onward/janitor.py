@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from temporalio.client import Client
 
+from onward.beside import beside
 from onward.errors import NoSuchRun, OnwardError, UsageError
 from onward.ledger import Ledger
 from onward.lifetime import records_ttl_ms
@@ -29,7 +30,6 @@ Fate = Literal["open", "closed", "unknown"]
 Swept = Counter[Fate]
 """How many runs of each fate a sweep saw."""
 
-_CANCEL_AGAIN_S = 0.1
 _log = logging.getLogger(__name__)
 
 
@@ -62,15 +62,8 @@ class Janitor:
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[None]:
         """Work beside the block, and end with it."""
-        task = asyncio.create_task(self.work())
-        try:
+        async with beside(self.work()):
             yield
-        finally:
-            # Python 3.11's `wait_for`, in which the Redis client sends, loses a cancel that comes
-            # just as it ends: the janitor would sleep on, and a worker that was told to stop, too.
-            while not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
 
     async def work(self) -> None:
         """Sweep whenever it is time and no other worker does; until cancelled."""

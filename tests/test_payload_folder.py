@@ -1,0 +1,54 @@
+"""Workers tell by an id in it whether they share one folder of payloads."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from unwritable import open_folder, unwritable
+
+from onward.errors import PayloadError, UsageError
+from onward.payload_folder import MARKER, mark, marked
+
+
+def test_a_folder_has_one_id_for_ever(tmp_path: Path) -> None:
+    """A worker that starts again, under whatever path, finds the id that the first one made."""
+    folder, mounted = tmp_path / "deep" / "payloads", tmp_path / "mounted"
+    assert marked(folder) is None
+    first = mark(folder)
+    mounted.symlink_to(folder)
+    assert [mark(folder), mark(mounted), marked(mounted)] == [first] * 3
+    assert mark(tmp_path / "another") != first
+    assert [file.name for file in folder.iterdir()] == [MARKER]
+
+
+def test_workers_that_start_at_once_agree(tmp_path: Path) -> None:
+    """Whoever comes first names the folder for all."""
+    with ThreadPoolExecutor(16) as pool:
+        ids = set(pool.map(mark, [tmp_path / "payloads"] * 64))
+    assert len(ids) == 1
+
+
+def test_a_folder_that_cannot_be_written() -> None:
+    """A worker says it at its start, though the id is there already, not in a long run."""
+    with open_folder() as folder:
+        mark(folder)
+        with unwritable(folder):
+            assert marked(folder)
+            with pytest.raises(UsageError, match=r"(?s)Permission denied.*ONWARD_PAYLOAD_DIR"):
+                mark(folder)
+
+
+def test_what_is_no_folder(tmp_path: Path) -> None:
+    """A file in the way is named."""
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"/file/payloads'.*Not a directory"):
+        mark(tmp_path / "file" / "payloads")
+
+
+def test_an_id_that_cannot_be_read(tmp_path: Path) -> None:
+    """A damaged id is never replaced: workers that know the old one would count as elsewhere."""
+    (tmp_path / MARKER).write_text("")
+    with pytest.raises(UsageError, match="holds '', expected 32 hexadecimal"):
+        mark(tmp_path)
+    with pytest.raises(PayloadError, match="holds ''"):
+        marked(tmp_path)
