@@ -14,7 +14,7 @@ export UV_PYTHON_DOWNLOADS = never
 # Tests and the demo start dozens of processes, and without bytecode each compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint lock peers images
+.PHONY: help install demo test test-long lint lock peers images recording
 
 help:
 	@echo "make demo       a run that is killed three times and loses nothing; no key, no servers"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-long  the long tests"
 	@echo "make lint       ruff, mypy, pyright, import directions"
 	@echo "make images     the pictures in docs/images, taken of the real Temporal UI; needs chromium"
+	@echo "make recording  docs/images/demo.svg, of the demo as it runs"
 	@echo "make peers      what benchmarks/peers.py measures Onward against, and what draws its plots"
 	@echo "make lock       resolve the dependencies anew and write the locks"
 
@@ -66,6 +67,9 @@ test-long: $(INSTALLED_DEV)
 
 images: $(INSTALLED_DEV)
 	ONWARD_PICTURES=docs/images $(BIN)/pytest -p no:randomly tests/test_temporal_ui.py
+
+recording: $(INSTALLED_DEV)
+	$(BIN)/python tests/record_demo.py
 
 peers: $(INSTALLED_DEV)
 	@$(call bring,requirements-peers.lock)
