@@ -23,7 +23,7 @@ RUN = ("bash", "python")
 REASONS = ("needs Docker", "needs a real key", "needs an account")
 """Why a block may stay unrun."""
 _BLOCK = re.compile(
-    r"^(?P<indent> *)(?:<!-- not run: (?P<reason>.+) -->\n(?P=indent))?"
+    r"^(?P<indent> *)(?:<!-- not run: (?P<reason>[^\n]+) -->\n(?P=indent))?"
     r"```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
