@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError
 from onward import json_text
 from onward.identity import shared_hash
 from onward.ledger import Claim, Ledger
+from onward.lifetime import BUSINESS_KEY_KEPT_MS
 from onward.messages import (
     BusinessKey,
     CallResult,
@@ -30,9 +31,6 @@ from onward.tools.results import renamed
 from .position import Position
 from .reading import recorded_result
 from .services import Services, reset_lineage
-
-_KEPT_MS = 90 * 24 * 3600 * 1000
-"""How long a business key of every run is remembered after it was last asked for."""
 
 
 class BusinessRecord:
@@ -150,7 +148,7 @@ class BusinessRecord:
     async def _forget_later(self) -> None:
         if self._key.everywhere:
             try:
-                await self._ledger.end(_KEPT_MS)
+                await self._ledger.end(BUSINESS_KEY_KEPT_MS)
             except RedisError as error:
                 activity.logger.warning("a business key has no expiry: %s", error)
 

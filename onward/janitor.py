@@ -1,8 +1,9 @@
 """The janitor: lets the records of runs expire whose end nobody told the ledger.
 
 A run that was terminated, or whose last activity never reached Redis, has no `end` in the ledger,
-and a late operation of a zombie takes an end back. So Temporal is asked, run by run. One janitor
-works at a time, in whichever worker comes first; two at once would do no harm.
+and a late operation of a zombie takes an end back. So Temporal is asked, run by run. A call that
+was given up under a business key of all runs leaves that without an expiry, too. One janitor works
+at a time, in whichever worker comes first; two at once would do no harm.
 """
 
 import asyncio
@@ -19,9 +20,9 @@ from temporalio.client import Client
 from onward.beside import beside
 from onward.errors import NoSuchRun, OnwardError, UsageError
 from onward.ledger import Ledger
-from onward.lifetime import records_ttl_ms
+from onward.lifetime import BUSINESS_KEY_KEPT_MS, records_ttl_ms
 from onward.messages import RunRef
-from onward.run_hashes import RunHash, run_hashes
+from onward.run_hashes import RunHash, run_hashes, shared_hashes
 from onward.runs import look
 
 LOCK = "onward:{janitor}"
@@ -51,6 +52,10 @@ async def fate(client: Client, run: RunHash) -> Fate:
     except (NoSuchRun, UsageError):
         return "unknown"
     return "closed"
+
+
+def _ref(workflow_id: str, first: str) -> RunRef:
+    return RunRef(workflow_id=workflow_id, first_run_id=first, run_id=first, original_run_id=first)
 
 
 class Janitor:
@@ -85,6 +90,8 @@ class Janitor:
             found = await fate(self._temporal, run)
             await self._apply(found, run, ttl_ms)
             swept[found] += 1
+        async for key in shared_hashes(self._redis):
+            await self._shared(key).end(BUSINESS_KEY_KEPT_MS, if_unset=True)
         return swept
 
     async def _apply(self, found: Fate, run: RunHash, ttl_ms: int) -> None:
@@ -95,11 +102,10 @@ class Janitor:
             await ledger.records()  # any look-up takes an expiry back
 
     def _ledger(self, run: RunHash) -> Ledger:
-        first = run.first_run_id
-        ref = RunRef(
-            workflow_id=run.workflow_id, first_run_id=first, run_id=first, original_run_id=first
-        )
-        return Ledger(self._redis, ref, strict=False)
+        return Ledger(self._redis, _ref(run.workflow_id, run.first_run_id), strict=False)
+
+    def _shared(self, key: str) -> Ledger:
+        return Ledger(self._redis, _ref("", ""), strict=False, key=key)
 
     async def takes_turn(self) -> bool:
         """Whether no worker has begun a sweep within the interval; this one begins one now."""

@@ -1,4 +1,4 @@
-"""How long the records of a run that has ended are kept."""
+"""How long records are kept: of a run that has ended, and of what all runs recognise."""
 
 import logging
 from datetime import timedelta
@@ -7,6 +7,8 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+BUSINESS_KEY_KEPT_MS = 90 * 24 * 3600 * 1000
+"""How long a business key of every run is remembered after it was last asked for."""
 _MARGIN = timedelta(hours=24)
 _UNKNOWN_RETENTION = timedelta(days=90)
 

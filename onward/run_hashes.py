@@ -1,4 +1,4 @@
-"""Every run that a Redis holds records of, by the names of the ledger's keys."""
+"""The hashes that a Redis holds records in, by the names of the ledger's keys."""
 
 import re
 from collections.abc import AsyncIterator
@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _KEY = re.compile(rf"onward:\{{(?P<workflow>[^:}}]+):(?P<first>{_UUID})\}}")
+_SHARED = re.compile(r"onward:\{=[0-9a-f]{64}\}")
 _ROUND = 1000
 
 
@@ -35,12 +36,27 @@ async def run_hashes(redis: Redis, *, most_keys: int | None = None) -> AsyncIter
 
     One that comes or goes meanwhile may be missed. Raises redis.exceptions.RedisError.
     """
+    async for key in _found(redis, "onward:{*}", most_keys=most_keys):
+        run = parse_key(key)
+        if run is not None:
+            yield run
+
+
+async def shared_hashes(redis: Redis) -> AsyncIterator[str]:
+    """Find the hashes of business keys that all runs recognise, see `onward.identity.shared_hash`.
+
+    One that comes or goes meanwhile may be missed. Raises redis.exceptions.RedisError.
+    """
+    async for key in _found(redis, "onward:{=*}"):
+        if _SHARED.fullmatch(key):
+            yield key
+
+
+async def _found(redis: Redis, match: str, *, most_keys: int | None = None) -> AsyncIterator[str]:
     cursor, seen, done = 0, 0, False
     while not done:
-        cursor, keys = await cast("Any", redis).scan(cursor, match="onward:{*}", count=_ROUND)
+        cursor, keys = await cast("Any", redis).scan(cursor, match=match, count=_ROUND)
         for key in keys:
-            run = parse_key(key if isinstance(key, str) else key.decode())
-            if run is not None:
-                yield run
+            yield key if isinstance(key, str) else key.decode()
         seen += _ROUND
         done = cursor == 0 or (most_keys is not None and seen >= most_keys)

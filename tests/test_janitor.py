@@ -20,6 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from onward.identity import run_key, shared_hash
 from onward.janitor import LOCK, Janitor
 from onward.ledger import INLINE_BYTES, Ledger
+from onward.lifetime import BUSINESS_KEY_KEPT_MS
 from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.temporal import RETENTION
 from onward.messages import RunRef
@@ -55,11 +56,11 @@ class Scene:
         name = name or f"run/{uuid.uuid4().hex[:8]}"
         return await self.temporal.start_workflow("agent", 1, id=name, task_queue=self.queue)
 
-    def ledger(self, workflow_id: str, first: str) -> Ledger:
+    def ledger(self, workflow_id: str, first: str, key: str | None = None) -> Ledger:
         ref = RunRef(
             workflow_id=workflow_id, first_run_id=first, run_id=first, original_run_id=first
         )
-        return Ledger(self.redis, ref, strict=True)
+        return Ledger(self.redis, ref, strict=True, key=key)
 
     async def records_of(self, run: WorkflowHandle[Any, Any]) -> Ledger:
         return await self.records(run.id, run.first_execution_run_id or "")
@@ -175,6 +176,19 @@ async def test_what_it_cannot_judge_it_leaves_alone(scene: Scene) -> None:
     assert await scene.expiries(stranger) == {-1}
     assert all(0 < ms <= 60_000 for ms in await scene.expiries(unknown))
     assert await scene.redis.pttl("onward:{no run}") == -1
+
+
+async def test_a_business_key_that_was_given_up_expires(scene: Scene) -> None:
+    """Nobody who claims a key of all runs and is terminated says so: it goes after 90 days, too."""
+    key = shared_hash("default", f"k:{uuid.uuid4().hex}")
+    given_up = scene.ledger("refund", str(uuid.uuid4()), key)
+    await given_up.begin(None, reset_lineage=False)
+    assert await scene.redis.pttl(key) == -1
+    await scene.janitor.sweep()
+    assert 0 < await scene.redis.pttl(key) <= BUSINESS_KEY_KEPT_MS
+    await given_up.end(60_000)
+    await scene.janitor.sweep()
+    assert await scene.redis.pttl(key) <= 60_000
 
 
 async def test_one_works_at_a_time(scene: Scene) -> None:

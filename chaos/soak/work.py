@@ -49,6 +49,8 @@ _SHORT: Sequence[Sequence[Sequence[str]]] = (
     [["pay_out", "refund"]],
 )
 _THINKS_S = 0.05
+_SPEAKS_S = (0.0, 0.1)
+"""Between two pieces of a reply; slowly enough that it is published while it comes."""
 _SLOW = "delay_s=20"
 """So that there is time to terminate the run while the call is under way."""
 
@@ -73,7 +75,7 @@ class Work(Conversation):
         """Say what Claude replies: in the end what it was told, but not all of a statement."""
         step = super().reply(asked)
         if asked.step < len(self.steps):
-            return step
+            return step.model_copy(update={"chunk_delay_s": _SPEAKS_S[self.kind == "long"]})
         told = json.loads(step.content[0]["text"])
         for call in self.calls:
             if call.tool == "statement" and call.order in told:
