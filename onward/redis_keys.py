@@ -48,6 +48,9 @@ KINDS = (
     _kind("rate limit", r"onward:\{rate:[^}]+\}:pool:.+", "a day after the last request"),
     _kind("reservation", r"onward:\{rate:[^}]+\}:of:.+", "an hour, or with its request"),
     _kind("janitor", r"onward:\{janitor\}", "with the interval between two sweeps"),
+    _kind(
+        "worker", r"onward:\{workers\}:[^:]+:[^:]+:[0-9a-f]{32}", "ten seconds after its last sign"
+    ),
     _kind("trial", r"onward:\{doctor\}", "a second after a worker's start"),
 )
 
