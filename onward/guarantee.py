@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from redis.asyncio import Redis
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import ResponseError
 
 from onward.errors import UsageError
@@ -29,6 +30,8 @@ class Guarantee:
     evicts: bool
     """The server may throw records away when it is full: not to be used."""
     memory: Memory
+    cluster: bool = False
+    """Its keys are spread over several servers, of which our client would ask one: no use."""
 
     @property
     def used(self) -> float | None:
@@ -46,7 +49,7 @@ async def guarantee(redis: Redis) -> Guarantee:
     its settings (many managed ones) is lossy, not an error.
     """
     info = _texts(await cast("Any", redis).info("everything"))
-    missing = [*await _unsafe_settings(redis), *_unsafe_topology(info)]
+    missing = [*await _unsafe_settings(redis), *_unsafe_topology(info), *_unsafe_client(redis)]
     policy = info.get("maxmemory_policy", "unknown")
     if policy != "noeviction":
         missing.append(f"maxmemory-policy {policy}, which may drop records")
@@ -56,7 +59,18 @@ async def guarantee(redis: Redis) -> Guarantee:
         reasons=tuple(missing) or kept,
         evicts=policy not in ("noeviction", "unknown"),
         memory=Memory.of(info),
+        cluster=info.get("cluster_enabled") == "1",
     )
+
+
+def refuse_cluster(found: Guarantee) -> None:
+    """Raise `UsageError` where the server is one of a cluster's."""
+    if found.cluster:
+        raise UsageError(
+            "this Redis is a cluster: other servers of it hold most of the keys, and Onward's "
+            "client asks one server only. Set ONWARD_REDIS_URL to a Redis with cluster mode off; "
+            "for failover, to one behind Redis Sentinel or a service's primary endpoint"
+        )
 
 
 def refuse_eviction(found: Guarantee) -> None:
@@ -86,11 +100,18 @@ def _unsafe_topology(info: Mapping[str, str]) -> list[str]:
     checks = (
         (info.get("role") != "master", f"a replica (role {info.get('role')})"),
         (replicas > 0, f"{replicas} replica(s) that may take over without the last writes"),
-        (info.get("cluster_enabled") == "1", "a cluster, which fails over by itself"),
+        (info.get("cluster_enabled") == "1", "a cluster, which is not supported"),
         (_was_replica(info), "a promoted replica, which may lack the last writes of its primary"),
         (info.get("aof_last_write_status") == "err", "its append-only file cannot be written"),
     )
     return [reason for wrong, reason in checks if wrong]
+
+
+def _unsafe_client(redis: Redis) -> list[str]:
+    # While its replica is away a primary looks single. Sentinel promotes that one all the same.
+    if isinstance(redis.connection_pool, SentinelConnectionPool):
+        return ["behind Sentinel, which may promote a replica without the last writes"]
+    return []
 
 
 def _was_replica(info: Mapping[str, str]) -> bool:

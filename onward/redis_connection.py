@@ -4,13 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
-from urllib.parse import urlsplit
 
-from redis.asyncio import Redis
+from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
-    AuthenticationError,
     BusyLoadingError,
     NoPermissionError,
     ReadOnlyError,
@@ -19,8 +17,12 @@ from redis.exceptions import (
 
 from onward.connection import Target
 from onward.errors import ConnectError, UsageError
-from onward.invoked import worker
+from onward.redis_causes import cause
+from onward.redis_url import Place, parse, shown
+from onward.sentinel import sentinel_client
 from onward.settings import Settings
+
+__all__ = ["ledger_url", "loaded", "redis_client", "redis_errors", "shown"]
 
 _LOADING_POLL_S = 0.2
 _MOST_CONNECTIONS = 1000
@@ -41,27 +43,37 @@ def ledger_url(settings: Settings, target: Target) -> str:
 
 def redis_client(url: str) -> Redis:
     """Make the ledger's client. Raises `UsageError` for what is no Redis URL."""
+    place = parse(url)
+    options: dict[str, Any] = {
+        "max_connections": _MOST_CONNECTIONS,
+        "socket_connect_timeout": 2,
+        "socket_timeout": 5,
+        # Each ledger operation may be repeated, so one retry covers a connection that went stale. A
+        # primary that was demoted keeps its connections: they are dropped, or each write would go
+        # on to fail there while the name leads to the new primary long since.
+        "retry": Retry(NoBackoff(), 1),
+        "retry_on_error": [ReadOnlyError],
+    }
+    make = sentinel_client if place.sentinels else _direct_client
+    client = make(place, **options)
+    _check_options(client, url)
+    return client
+
+
+def _direct_client(place: Place, **options: Any) -> Redis:
+    pool = ConnectionPool(**{**options, **place.options})
+    return Redis.from_pool(cast("Any", pool))
+
+
+def _check_options(client: Redis, url: str) -> None:
+    # redis-py looks at an option when it first connects, and then says a type error.
     try:
-        return Redis.from_url(  # pyright: ignore[reportUnknownMemberType]
-            url,
-            socket_connect_timeout=2,
-            socket_timeout=5,
-            max_connections=_MOST_CONNECTIONS,
-            # Each ledger operation may be repeated, so one retry covers a connection that went
-            # stale. A primary that was demoted keeps its connections: they are dropped, or each
-            # write would go on to fail there while the name leads to the new primary long since.
-            retry=Retry(NoBackoff(), 1),
-            retry_on_error=[ReadOnlyError],
-        )
-    except ValueError as error:
-        text = f"ONWARD_REDIS_URL is {shown(url)!r}: {error}. Expected redis://host:port/0"
-        raise UsageError(text) from error
-
-
-def shown(url: str) -> str:
-    """Leave the password out of an address that is shown."""
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":…@") if parts.password else url
+        cast("Any", client).connection_pool.make_connection()
+    except (TypeError, RedisError) as error:
+        raise UsageError(
+            f"ONWARD_REDIS_URL is {shown(url)!r}: {str(error).rpartition('got an ')[2]}. Options, "
+            "after the ?, are those of redis-py's connections; ssl_… needs rediss://"
+        ) from error
 
 
 @asynccontextmanager
@@ -70,7 +82,7 @@ async def redis_errors(url: str) -> AsyncGenerator[None]:
     try:
         yield
     except (RedisError, OSError) as error:
-        raise ConnectError(f"no Redis at {shown(url)!r}: {_words(error)}") from error
+        raise ConnectError(f"no Redis at {shown(url)!r}: {cause(error, url)}.") from error
 
 
 async def loaded(redis: Redis, say: Callable[[str], None]) -> None:
@@ -91,13 +103,3 @@ async def loaded(redis: Redis, say: Callable[[str], None]) -> None:
             return  # it answers; what we may not do is for `onward.permissions` to say
         else:
             return
-
-
-def _words(error: Exception) -> str:
-    found = str(error).strip(" .") or type(error).__name__
-    if isinstance(error, AuthenticationError):
-        return f"it does not let us in ({found}). Correct user and password in ONWARD_REDIS_URL"
-    return (
-        f"{found}. Set ONWARD_REDIS_URL to your server, or start `{worker('--local')}`, "
-        "which brings one"
-    )

@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("valkey", "redis")
 async def server_of(kind: Kind) -> AsyncGenerator[RedisServer]:
     """Run a server of that kind: the embedded Valkey, or the machine's own Redis."""
     with held_folder(None, "redis") as folder:
-        server = RedisServer(folder, _binary(kind))
+        server = RedisServer(folder, binary_of(kind))
         await server.start()
         try:
             yield server
@@ -28,7 +28,8 @@ async def server_of(kind: Kind) -> AsyncGenerator[RedisServer]:
             await server.stop()
 
 
-def _binary(kind: Kind) -> Path:
+def binary_of(kind: Kind) -> Path:
+    """Find the server binary of that kind; skips the test where the machine has none."""
     if kind == "valkey":
         return find_valkey()
     found = shutil.which("redis-server")

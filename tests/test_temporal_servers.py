@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 import trustme
 from agent_double import Cli, Ran
+from certificates import write_certificates
 from front_door import FrontDoor, front_door
 
 from onward.local_services import TemporalServer
@@ -30,14 +31,8 @@ def ca() -> trustme.CA:
 
 @pytest.fixture(scope="module")
 def files(ca: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lay out `ca.pem`, `client.pem`, `client.key`, and those of another CA beside them."""
-    folder = tmp_path_factory.mktemp("certificates")
-    for authority, before in ((ca, ""), (trustme.CA(), "other-")):
-        client = authority.issue_cert("worker.example.com")
-        authority.cert_pem.write_to_path(str(folder / f"{before}ca.pem"))
-        client.private_key_pem.write_to_path(str(folder / f"{before}client.key"))
-        client.cert_chain_pems[0].write_to_path(str(folder / f"{before}client.pem"))
-    return folder
+    """Lay out the certificates that settings name."""
+    return write_certificates(tmp_path_factory.mktemp("certificates"), ca)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -72,11 +67,10 @@ def reach(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, doors: dict[str, FrontDoor], files: Path
 ) -> Reach:
     """Type a command where the certificates are, with nobody's settings but those given."""
-    (files / "empty.toml").touch()
     monkeypatch.chdir(files)
 
     def typed(door: str, settings: Mapping[str, str]) -> Awaitable[Ran]:
-        where = {"TEMPORAL_CONFIG_FILE": "empty.toml", "TEMPORAL_ADDRESS": doors[door].address}
+        where = {"TEMPORAL_CONFIG_FILE": "empty.pem", "TEMPORAL_ADDRESS": doors[door].address}
         for name, value in {**where, **settings}.items():
             monkeypatch.setenv(name, value)
         return cli("list")
@@ -127,8 +121,8 @@ OF_A_CLIENT = f"a client certificate, or another one. Set {CERTIFICATE} and {KEY
         ("mutual", {CA: "ca.pem"}, OF_A_CLIENT),
         ("mutual", {CA: "ca.pem"} | THEIRS | {KEY: "other-client.key"}, OF_A_CLIENT),
         ("mutual", {CA: "ca.pem"} | OURS | THEIRS, "key is not that of its certificate. Correct"),
-        ("mutual", {CA: "ca.pem"} | OURS | {CERTIFICATE: "empty.toml"}, "not in PEM form. Correct"),
-        ("mutual", {CA: "ca.pem"} | OURS | {KEY: "empty.toml"}, "not in PEM form. Correct"),
+        ("mutual", {CA: "ca.pem"} | OURS | {CERTIFICATE: "empty.pem"}, "not in PEM form. Correct"),
+        ("mutual", {CA: "ca.pem"} | OURS | {KEY: "empty.pem"}, "not in PEM form. Correct"),
         ("mutual", {CA: "ca.pem", CERTIFICATE: "client.pem"}, f"Set {CERTIFICATE} and {KEY}"),
         ("keyed", {CA: "ca.pem", "TEMPORAL_API_KEY": "wrong"}, "key or certificate was not accept"),
         ("keyed", {CA: "ca.pem"}, "key or certificate was not accepted. Set TEMPORAL_API_KEY"),

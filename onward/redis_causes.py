@@ -1,0 +1,82 @@
+"""Why the ledger's Redis cannot be used, in plain words."""
+
+import re
+
+from redis.asyncio.sentinel import MasterNotFoundError
+from redis.exceptions import AuthenticationError
+from redis.exceptions import TimeoutError as TimedOut
+
+from onward.invoked import worker
+from onward.redis_url import Place, parse
+
+_WHERE = "in ONWARD_REDIS_URL"
+_OTHER_CERTIFICATE = (
+    "it wants a client certificate, or another one. Set ssl_certfile and ssl_keyfile "
+    f"{_WHERE} to one that it accepts"
+)
+_BAD_FILES = (
+    "nothing was sent, for a certificate or its key is not in PEM form, or they do not belong "
+    f"together. Correct the files of ssl_… {_WHERE}"
+)
+_TLS = {
+    "mismatch, certificate is not valid": (
+        "its certificate is not for this name. Put a host that it names "
+        f"{_WHERE}, or give it a certificate for this one"
+    ),
+    "certificate has expired": "its certificate has expired. Renew it, or set this machine's clock",
+    "CERTIFICATE_VERIFY_FAILED": (
+        "its certificate is signed by nobody who is trusted here. Name the file with the "
+        f"certificate of its CA in ssl_ca_certs {_WHERE}"
+    ),
+    "ALERT": _OTHER_CERTIFICATE,
+    "KEY_VALUES_MISMATCH": _BAD_FILES,
+    "PEM lib": _BAD_FILES,
+    "NO_CERTIFICATE": _BAD_FILES,
+}
+_NO_TLS = (
+    "it ended the connection at once, as a server does that expects TLS. Write rediss:// "
+    f"{_WHERE}, and ssl_ca_certs if the certificate is of a CA of your own"
+)
+
+
+def cause(error: Exception, url: str) -> str:
+    """Say why, and what to do about it."""
+    place, text = parse(url), str(error)
+    if isinstance(error, MasterNotFoundError):
+        return _no_primary(place, text)
+    if isinstance(error, AuthenticationError):
+        found = text.strip(" .")
+        return f"it does not let us in ({found}). Correct user and password {_WHERE}"
+    if place.tls:
+        said = next((said for sign, said in _TLS.items() if sign in text), None)
+        if said:
+            return said
+    elif "reading from" in text or "closed by server" in text:
+        return _NO_TLS
+    return f"{_found(error, place)}. {_way()}"
+
+
+def _found(error: Exception, place: Place) -> str:
+    if isinstance(error, TimedOut) and place.tls:
+        return "no answer, as of a server that does not expect TLS"
+    return str(error).strip(" .") or type(error).__name__
+
+
+def _way() -> str:
+    return f"Set ONWARD_REDIS_URL to your server, or start `{worker('--local')}`, which brings one"
+
+
+def _no_primary(place: Place, text: str) -> str:
+    """Tell Sentinels that are away from those that know no such primary."""
+    asked, unanswered = len(place.sentinels), len(re.findall(r" - \w+Error\(", text))
+    if "AuthenticationError(" in text:
+        return (
+            "a Sentinel does not let us in. Correct sentinel_username and sentinel_password "
+            f"{_WHERE}; the user and password before the hosts are those of the server"
+        )
+    if unanswered >= asked:
+        return f"none of its {asked} Sentinels answers. Correct their hosts and ports {_WHERE}"
+    return (
+        f"its Sentinels know no primary {place.service!r} that is up. Look at what they know "
+        f"(redis-cli -p 26379 SENTINEL MASTERS), and correct the name {_WHERE}"
+    )
