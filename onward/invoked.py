@@ -39,6 +39,8 @@ def program() -> str:
 
 def program_of(started: Sequence[str], argv: Sequence[str], environ: Mapping[str, str]) -> str:
     """Tell the same from `sys.orig_argv`, `sys.argv` and the environment of a process."""
+    if len(started) <= len(argv):  # forked from a process that was started otherwise
+        return PROGRAM
     interpreter, *options, script = started[: len(started) - len(argv) + 1]
     # Beside an installed Onward a `starter.py` is somebody's own.
     if Path(script).name not in (PROGRAM, "" if home() else SCRIPT):
