@@ -3,43 +3,26 @@
     python worker.py --local     with embedded servers, for a machine with nothing installed
     python worker.py             with the servers that the environment names
 
-This is the composition root: every client is built here, once.
+What it runs is `onward.OnwardPlugin`'s, which a team can add to a worker of its own as well.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from datetime import timedelta
-from importlib import import_module
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated
 
 import cyclopts
-from redis.asyncio import Redis
-from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import Worker
 
-from activities.carry import CarryActivity
-from activities.claude import ClaudeActivity
-from activities.editing import EditActivity
-from activities.fork import ForkActivity
-from activities.lifecycle import LifecycleActivities
-from activities.notify import NotifyActivity
-from activities.refill import RefillActivity
-from activities.resolve import ResolveActivity
-from activities.services import Services
-from activities.tools import ToolActivity
-from onward import claude, worker_log
+from onward import worker_log
 from onward.agents import App, load_app
 from onward.connection import Target, connect, find_target
 from onward.errors import ConnectError, OnwardError
-from onward.guarantee import Guarantee, guarantee, refuse_eviction
-from onward.janitor import Janitor
 from onward.local_services import (
     LocalAddresses,
     redis_server,
@@ -47,20 +30,12 @@ from onward.local_services import (
     temporal_server,
     write_local,
 )
-from onward.memory import RunSizes, run_sizes
-from onward.models.fit import retirement
-from onward.permissions import refuse_missing
-from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
-from onward.search_attributes import register, troubles
+from onward.plugin import OnwardPlugin
+from onward.plugin.options import DRAIN
+from onward.redis_connection import ledger_url
 from onward.settings import Settings, load_settings
 from onward.tools.orphans import guard
-from workflows.agent import AgentWorkflow
 
-DRAIN = timedelta(seconds=25)
-"""How long SIGTERM lets activities finish: just under the 30 s that container platforms give."""
-_STICKY = timedelta(seconds=1)
-_BEAT = timedelta(milliseconds=250)
-"""Heartbeats reach the server at most this late, and a cancel reaches an activity as fast."""
 _SLOTS = 200
 _HELP = """Run a worker: it begins runs, asks Claude and runs tools, until it is told to stop.
 
@@ -83,54 +58,6 @@ cli = cyclopts.App(
     exit_on_error=False,
     print_error=False,
 )
-
-
-@dataclass(frozen=True)
-class Connections:
-    """The servers that a worker is connected to."""
-
-    target: Target
-    temporal: Client
-    redis_url: str
-    redis: Redis
-    guarantee: Guarantee
-    run_sizes: RunSizes | None
-
-
-def build_worker(services: Services, task_queue: str, **options: Any) -> Worker:
-    """Make the worker that `main` runs; `options` go to `temporalio.worker.Worker`."""
-    lifecycle = LifecycleActivities(services)
-    activities: list[Callable[..., Any]] = [
-        *(lifecycle.begin, lifecycle.end),
-        ClaudeActivity(services).call_claude,
-        RefillActivity(services).refill,
-        CarryActivity(services).carry,
-        ForkActivity(services).fork,
-        ResolveActivity(services).resolve,
-        EditActivity(services).edit_call,
-        NotifyActivity(services).notify,
-        ToolActivity(services).run_tool,
-    ]
-    defaults: dict[str, Any] = {
-        # No user's code runs in a workflow, and the tests run ours in the sandbox. A replay takes
-        # half the time without it.
-        "workflow_runner": UnsandboxedWorkflowRunner(),
-        "max_concurrent_activities": _SLOTS,
-        "graceful_shutdown_timeout": DRAIN,
-        "max_heartbeat_throttle_interval": _BEAT,
-        "default_heartbeat_throttle_interval": _BEAT,
-        # A killed worker's runs go on elsewhere after this long, not after ten seconds.
-        "sticky_queue_schedule_to_start_timeout": _STICKY,
-        # Without one the SDK hashes every module that is loaded, for a second and a half.
-        "build_id": f"onward-{version('onward')}",
-    }
-    return Worker(
-        services.temporal,
-        task_queue=task_queue,
-        workflows=[AgentWorkflow],
-        activities=activities,
-        **(defaults | options),
-    )
 
 
 @cli.default
@@ -156,60 +83,32 @@ async def run(
     if allow_eviction:
         settings = settings.model_copy(update={"allow_eviction": True})
     app = load_app(settings.app)
-    import_module("onward.preload")
-    for agent in app.agents.values():
-        agent.definition()  # a tool without a schema is an error now, not in the first run
-    async with _connections(settings, local=local) as connections:
-        await _work(settings, app, connections, stopping)
-
-
-async def _work(
-    settings: Settings, app: App, connections: Connections, stopping: asyncio.Event
-) -> None:
-    anthropic = claude.client()
-    services = Services(
-        app=app,
-        redis=connections.redis,
-        anthropic=anthropic,
-        temporal=connections.temporal,
-        strict=connections.guarantee.strict,
-        takeover_s=settings.takeover_s,
-        history_events=settings.history_events,
-        rate_caps=settings.rate_limits,
-        search_attributes=True,
-    )
-    attributes = await register(connections.temporal)
-    janitor = Janitor(connections.redis, connections.temporal, every_s=settings.janitor_every_s)
-    async with build_worker(services, settings.task_queue), janitor.working():
-        _say(_start_line(settings, app, connections))
-        for warning in _warnings(connections.guarantee, app, has_key=claude.has_key(anthropic)):
-            _say(f"warning: {warning}")
-        for trouble in troubles(connections.temporal, attributes):
-            _say(f"warning: {trouble}")
-        await stopping.wait()
-        _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
-    _say("stopped")
-
-
-@asynccontextmanager
-async def _connections(settings: Settings, *, local: bool) -> AsyncGenerator[Connections]:
     async with AsyncExitStack() as stack:
         if local:
             target, redis_url = await _start_local(settings, stack)
         else:
             target = find_target(settings)
             redis_url = ledger_url(settings, target)
-        redis = redis_client(redis_url)
-        stack.push_async_callback(redis.aclose)
-        temporal = await connect(settings, target, stores=True)
-        async with redis_errors(redis_url):
-            await loaded(redis, _say)
-            await refuse_missing(redis)
-            found = await guarantee(redis)
-            if not settings.allow_eviction:
-                refuse_eviction(found)
-            sizes = await run_sizes(redis)
-        yield Connections(target, temporal, redis_url, redis, found, sizes)
+        settings = settings.model_copy(update={"redis_url": redis_url})
+        await _work(app, settings, target, stopping)
+
+
+async def _work(app: App, settings: Settings, target: Target, stopping: asyncio.Event) -> None:
+    plugin = OnwardPlugin(app, settings)
+    temporal = await connect(settings, target, plugins=[plugin])
+    ui = f", UI {target.ui_url}" if target.ui_url else ""
+    _say(f"Temporal {target.address}, namespace {target.namespace!r}{ui}")
+    worker = Worker(
+        temporal,
+        task_queue=settings.task_queue,
+        max_concurrent_activities=_SLOTS,
+        # Without one the SDK hashes every module that is loaded, for a second and a half.
+        build_id=f"onward-{version('onward')}",
+    )
+    async with worker:
+        await stopping.wait()
+        _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
+    _say("stopped")
 
 
 async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Target, str]:
@@ -225,31 +124,6 @@ async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Targe
     write_local(settings.data_dir, addresses)
     stack.callback(remove_local, settings.data_dir)
     return Target(temporal.address, temporal.namespace, "local", temporal.ui_url), redis.url
-
-
-def _start_line(settings: Settings, app: App, connections: Connections) -> str:
-    target = connections.target
-    ui = f", UI {target.ui_url}" if target.ui_url else ""
-    memory = filter(None, (connections.guarantee.memory, connections.run_sizes))
-    return "\n".join(
-        [
-            f"Temporal {target.address}, namespace {target.namespace!r}{ui}",
-            f"Redis    {shown(connections.redis_url)}, {connections.guarantee}",
-            f"memory   {', '.join(map(str, memory))}",
-            f"agents   {', '.join(app.agents)}",
-            f"polling  task queue {settings.task_queue!r} (process {os.getpid()})",
-        ]
-    )
-
-
-def _warnings(found: Guarantee, app: App, *, has_key: bool) -> list[str]:
-    warnings = (
-        (not has_key, "no key for Claude's API; set ANTHROPIC_API_KEY and start again"),
-        (found.evicts, "this Redis may drop records when full; set maxmemory-policy noeviction"),
-        (found.memory.full, f"this Redis is too full for new runs: {found.memory}"),
-    )
-    models = (retirement(agent.model) for agent in app.agents.values())
-    return [*(text for warned, text in warnings if warned), *filter(None, dict.fromkeys(models))]
 
 
 def _stop_signal() -> asyncio.Event:

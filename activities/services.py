@@ -1,4 +1,4 @@
-"""What every activity of a worker shares: built once, in `worker.py`."""
+"""What every activity of a worker shares: built once, at its start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from onward.search_attributes import usable
 from .transcripts import Transcripts
 
 
-@dataclass(frozen=True)
+@dataclass
 class Services:
     """Clients and settings of one worker process."""
 
@@ -29,10 +29,11 @@ class Services:
     redis: Redis
     anthropic: AsyncAnthropic
     temporal: Client
-    strict: bool
-    """The ledger's server keeps every acknowledged write (ledger.md 1.3)."""
     takeover_s: float
     """Seconds without a heartbeat after which another worker takes a step over."""
+    strict: bool = False
+    """The ledger's server keeps every acknowledged write (ledger.md 1.3): found when the worker
+    starts, after its activities were made."""
     history_events: int = 1000
     """Events of one workflow run's history after which a run continues as new."""
     search_attributes: bool = False

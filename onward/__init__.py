@@ -8,6 +8,7 @@ __all__ = [
     "App",
     "Limits",
     "NotSent",
+    "OnwardPlugin",
     "Rejected",
     "Rule",
     "ToolContext",
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from onward.errors import NotSent, Rejected
     from onward.messages import Limits
     from onward.notices import WaitingNotice
+    from onward.plugin import OnwardPlugin
     from onward.rules import Rule
     from onward.tools.context import ToolContext
     from onward.tools.decorator import tool
@@ -29,6 +31,7 @@ else:
         "App": "onward.agents",
         "Limits": "onward.messages",
         "NotSent": "onward.errors",
+        "OnwardPlugin": "onward.plugin",
         "Rejected": "onward.errors",
         "Rule": "onward.rules",
         "ToolContext": "onward.tools.context",

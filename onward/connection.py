@@ -2,11 +2,12 @@
 
 Temporal's own settings (`TEMPORAL_…` in the environment or `.env`, its config file and profiles)
 come first. Only where none is given, and no Redis either, the server that a living
-`worker.py --local` wrote down in this folder is used.
+`onward-worker --local` wrote down in this folder is used.
 """
 
 import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
@@ -15,7 +16,7 @@ from typing import Literal
 
 from dotenv import dotenv_values
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
@@ -38,8 +39,8 @@ class Target:
     address: str
     namespace: str
     source: Literal["configured", "local", "default", "only redis"]
-    """Temporal's own settings; a living `worker.py --local`; nothing is configured at all; or only
-    a Redis is, so that the servers of a living `worker.py --local` are not used."""
+    """Temporal's own settings; a living `onward-worker --local`; nothing is configured at all; or
+    only a Redis is, so that the servers of a living `onward-worker --local` are not used."""
     ui_url: str | None = None
     """Of the Temporal UI, where it is known."""
     options: ClientConnectConfig = field(default_factory=ClientConnectConfig, repr=False)
@@ -78,7 +79,7 @@ def configured_target() -> Target:
 
 
 def find_target(settings: Settings) -> Target:
-    """As `configured_target`, but where nothing is configured use a living `worker.py --local`."""
+    """As `configured_target`; where nothing is configured use a living `onward-worker --local`."""
     target = configured_target()
     local = None if target.source == "configured" else _local_target(settings.data_dir)
     if local and settings.redis_is_configured:
@@ -101,7 +102,7 @@ async def connect(
     target: Target | None = None,
     *,
     runtime: Runtime | None = None,
-    stores: bool = False,
+    plugins: Sequence[Plugin] = (),
 ) -> Client:
     """Connect to Temporal, with the data converter that all of Onward uses.
 
@@ -109,8 +110,8 @@ async def connect(
         settings: say where large payloads are kept.
         target: None: `configured_target()`, never a guessed local server.
         runtime: None: the Temporal client's default one.
-        stores: large payloads go to the payload folder. For workers, which share it: what a command
-            put there on another machine, such as a long prompt, no worker could read.
+        plugins: a worker's `OnwardPlugin`. Without it large payloads are sent inline: what a
+            command put into a folder on another machine, a long prompt say, no worker could read.
 
     Raises:
         ConnectError: no Temporal answers there in 3 s, or it has no such namespace.
@@ -126,8 +127,9 @@ async def connect(
                 api_key=target.options.get("api_key"),
                 tls=target.options.get("tls"),
                 rpc_metadata=target.options.get("rpc_metadata", {}),
-                data_converter=data_converter(settings.payload_folder, stores=stores),
+                data_converter=data_converter(settings.payload_folder, stores=False),
                 runtime=runtime,
+                plugins=plugins,
             )
             await _check_namespace(client, target)
     except (RuntimeError, ValueError, TimeoutError, RPCError) as error:

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from bare_worker import build_worker
 from redis.asyncio import Redis
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
@@ -27,7 +28,6 @@ from onward.ledger import Ledger
 from onward.messages import LimitOverrides, Opening, RunRef, RunRequest, RunResult, Workspace
 from onward.names import WORKFLOW
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
-from worker import build_worker
 from workflows.agent import AgentWorkflow
 
 MODEL = "claude-sonnet-5-5"
@@ -129,7 +129,7 @@ class Bench:
             search_attributes=search_attributes,
         )
         defaults: dict[str, Any] = {
-            "workflow_runner": SANDBOX,
+            "unsandboxed_workflow_runner": SANDBOX,
             "max_cached_workflows": 0,
             # A workflow that is kept from its processor for two seconds counts as deadlocked.
             "max_concurrent_workflow_tasks": 4,
@@ -287,7 +287,7 @@ class Run:
         """Replay the histories of all its workflow runs from their beginnings."""
         converter = self.bench.temporal.data_converter
         replayer = Replayer(
-            workflows=[AgentWorkflow], data_converter=converter, workflow_runner=SANDBOX
+            workflows=[AgentWorkflow], data_converter=converter, unsandboxed_workflow_runner=SANDBOX
         )
         for history in await self.chain():
             await replayer.replay_workflow(history)

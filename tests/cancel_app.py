@@ -12,9 +12,9 @@ from typing import Any
 from unittest.mock import patch
 
 import httpx2
+from bare_worker import build_worker
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import UnsandboxedWorkflowRunner
 
 from activities.services import Services
 from onward import Agent, App, ToolContext, claude, tool
@@ -23,7 +23,6 @@ from onward.messages import RunRef
 from onward.own_history import read_added
 from onward.redis_connection import redis_client
 from onward.run_records import Added
-from worker import build_worker
 
 LONG_S = 600.0
 """As good as for ever."""
@@ -169,5 +168,5 @@ async def _work(servers: Servers, queue: str, takeover_s: float) -> None:
             takeover_s=takeover_s,
             history_events=HISTORY_EVENTS,
         )
-        async with build_worker(services, queue, workflow_runner=UnsandboxedWorkflowRunner()):
+        async with build_worker(services, queue):
             await asyncio.Event().wait()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import crash_app
+from bare_worker import build_worker
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -22,11 +23,10 @@ from temporalio.worker import (
 from activities.services import Services
 from onward import claude
 from onward.redis_connection import redis_client
-from worker import build_worker
 
 # The sandbox guards against workflows that are not deterministic, at half of a worker's cost; other
 # tests look at that.
-UNGUARDED: dict[str, Any] = {"workflow_runner": UnsandboxedWorkflowRunner()}
+UNGUARDED: dict[str, Any] = {"unsandboxed_workflow_runner": UnsandboxedWorkflowRunner()}
 # A task that the server hands to a paused process lies there until it times out. So the victim asks
 # for nothing while it is in its call, and for one workflow task at most.
 _ALONE = {

@@ -102,7 +102,7 @@ async def checked(
 
     app = App(*(case.agent() for case in cases))
     # Replays are tested elsewhere: here they would cost half of the time.
-    quick: dict[str, Any] = {"workflow_runner": UnsandboxedWorkflowRunner()}
+    quick: dict[str, Any] = {"unsandboxed_workflow_runner": UnsandboxedWorkflowRunner()}
     async with bench.worker(app, max_cached_workflows=AT_ONCE * 2, **quick):
         found = await asyncio.gather(*map(one, cases))
     return {case.recording.name: text for case, text in zip(cases, found, strict=True) if text}

@@ -22,7 +22,7 @@ RUNS, STEPS, WITHIN_S = 12, 30, 3.0
 EVERY_OTHER_STEP = 24
 """Events after which a run continues as new."""
 CHEAP: dict[str, Any] = {
-    "workflow_runner": UnsandboxedWorkflowRunner(),
+    "unsandboxed_workflow_runner": UnsandboxedWorkflowRunner(),
     "max_cached_workflows": 100,
 }
 

@@ -157,7 +157,7 @@ async def served(
         Agent("patient", model=MODEL, tools=[act], context="stop"),
         Agent("brief", model=MODEL, tools=[act], context="stop", limits=brief),
     )
-    async with bench.worker(app, max_cached_workflows=50, workflow_runner=PLAIN):
+    async with bench.worker(app, max_cached_workflows=50, unsandboxed_workflow_runner=PLAIN):
         yield bench
 
 

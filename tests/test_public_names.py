@@ -13,6 +13,7 @@ def test_public_names_are_exactly_these() -> None:
         "App",
         "Limits",
         "NotSent",
+        "OnwardPlugin",
         "Rejected",
         "Rule",
         "ToolContext",

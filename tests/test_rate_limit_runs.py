@@ -19,7 +19,7 @@ from onward.testing.messages_api import Entry, Fault, ScriptedAPI
 
 OTHER_MODEL = "claude-haiku-5-5"
 CHEAP: dict[str, Any] = {
-    "workflow_runner": UnsandboxedWorkflowRunner(),
+    "unsandboxed_workflow_runner": UnsandboxedWorkflowRunner(),
     "max_cached_workflows": 100,
 }
 """Of a worker: what only a test of the workflow itself needs costs most of the time here."""

@@ -35,7 +35,9 @@ _HANDLERS_END = timedelta(seconds=30)
 _FATAL = (ValidationError, PydanticSerializationError)
 
 
-@workflow.defn(name=names.WORKFLOW, failure_exception_types=_FATAL)
+# Outside the sandbox: no user's code runs in it, tests run it inside, and a replay takes half the
+# time.
+@workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=_FATAL)
 class AgentWorkflow(Handlers):
     """One agent run. Its event history is the checkpoint: all else can be lost and rebuilt."""
 

@@ -1,14 +1,20 @@
-"""The crash test's worker: `worker.py`'s own, alone with one call.
+"""The crash test's worker: `onward-worker`'s own, alone with one call.
 
 It prints `settled TOOL` when an attempt at a tool has ended, as a zombie's does late.
 """
 
-import importlib
-from functools import partial
 from typing import Any
 
 from temporalio import activity
-from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+from temporalio.client import Client
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    Worker,
+)
+
+from onward.own_code import own
 
 
 def settled(tool: str) -> str:
@@ -38,9 +44,12 @@ _ALONE = {
 }
 
 
+def _alone(client: Client, **options: Any) -> Worker:
+    return Worker(client, interceptors=[_Telling()], **(options | _ALONE))
+
+
 def main() -> int:
     """Work until killed; returns the exit code of a worker that could not start."""
-    # By name: what is below the commands at the top may not know them (pyproject, import-linter).
-    worker: Any = importlib.import_module("worker")
-    worker.build_worker = partial(worker.build_worker, interceptors=[_Telling()], **_ALONE)
+    worker: Any = own("worker")
+    worker.Worker = _alone
     return int(worker.main([]))

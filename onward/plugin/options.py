@@ -1,0 +1,38 @@
+"""How a worker must be set up so that a killed one is taken over in seconds."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from temporalio.worker import WorkerConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+
+DRAIN = timedelta(seconds=25)
+"""How long SIGTERM lets activities finish: just under the 30 s that container platforms give."""
+STICKY, _TEMPORALS_STICKY = timedelta(seconds=1), timedelta(seconds=10)
+BEAT = timedelta(milliseconds=250)
+"""Heartbeats reach the server at most this late, and a cancel reaches an activity as fast."""
+
+
+def tuned(config: WorkerConfig) -> WorkerConfig:
+    """Set what was left at Temporal's defaults; what somebody chose stays, if agents bear it."""
+    given = cast("dict[str, Any]", config)
+    ours: dict[str, Any] = {
+        "max_heartbeat_throttle_interval": min(given["max_heartbeat_throttle_interval"], BEAT),
+        "default_heartbeat_throttle_interval": min(
+            given["default_heartbeat_throttle_interval"], BEAT
+        ),
+        "graceful_shutdown_timeout": given["graceful_shutdown_timeout"] or DRAIN,
+        "workflow_runner": _knowing_us(given["workflow_runner"]),
+    }
+    # A killed worker's runs go on elsewhere after this long, not after ten seconds.
+    if given["sticky_queue_schedule_to_start_timeout"] == _TEMPORALS_STICKY:
+        ours["sticky_queue_schedule_to_start_timeout"] = STICKY
+    return cast("WorkerConfig", given | ours)
+
+
+def _knowing_us(runner: object) -> object:
+    """Let sandboxed workflows import Onward as it is: loading it anew for each takes a second."""
+    if not isinstance(runner, SandboxedWorkflowRunner):
+        return runner
+    return replace(runner, restrictions=runner.restrictions.with_passthrough_modules("onward"))

@@ -1,0 +1,101 @@
+"""What a worker stands on: looked at before it polls, kept in order while it works."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from temporalio.client import Client
+
+from onward import claude
+from onward.agents import App
+from onward.guarantee import Guarantee, guarantee, refuse_eviction
+from onward.janitor import Janitor
+from onward.memory import run_sizes
+from onward.models.fit import retirement
+from onward.own_code import own
+from onward.permissions import refuse_missing
+from onward.redis_connection import loaded, redis_client, redis_errors, shown
+from onward.search_attributes import register, troubles
+from onward.settings import Settings
+from onward.tools.orphans import guard
+from onward.worker_log import START
+
+_log = logging.getLogger(START)
+
+
+class Standing:
+    """The clients of one worker, and the servers that they lead to.
+
+    Raises `UsageError` for an address that is none.
+    """
+
+    def __init__(self, app: App, settings: Settings, temporal: Client) -> None:
+        self._app, self._settings = app, settings
+        self._redis, self._anthropic = redis_client(settings.redis_url), claude.client()
+        self._temporal = temporal
+        self.services: Any = own("activities.services").Services(
+            app=app,
+            redis=self._redis,
+            anthropic=self._anthropic,
+            temporal=temporal,
+            takeover_s=settings.takeover_s,
+            history_events=settings.history_events,
+            rate_caps=settings.rate_limits,
+            search_attributes=True,
+        )
+        """What the worker's activities share."""
+
+    @asynccontextmanager
+    async def kept(self, task_queue: str) -> AsyncGenerator[None]:
+        """Look at all that the worker needs, say what was found, and let it work in the block.
+
+        Raises:
+            AppError: a tool has no schema.
+            ConnectError: Redis does not answer.
+            UsageError: Redis cannot be worked with.
+
+        """
+        guard()
+        import_module("onward.preload")
+        for agent in self._app.agents.values():
+            agent.definition()  # a tool without a schema is an error now, not in the first run
+        janitor = Janitor(self._redis, self._temporal, every_s=self._settings.janitor_every_s)
+        async with self._anthropic, self._redis:
+            await self._look()
+            async with janitor.working():
+                _log.info("polling  task queue %r (process %s)", task_queue, os.getpid())
+                yield
+
+    async def _look(self) -> None:
+        url = self._settings.redis_url
+        async with redis_errors(url):
+            found = await self._ledger()
+            memory = filter(None, (found.memory, await run_sizes(self._redis)))
+        self.services.strict = found.strict
+        _log.info("Redis    %s, %s", shown(url), found)
+        _log.info("memory   %s", ", ".join(map(str, memory)))
+        _log.info("agents   %s", ", ".join(self._app.agents))
+        attributes = await register(self._temporal)
+        for warning in (*self._warnings(found), *troubles(self._temporal, attributes)):
+            _log.warning("%s", warning)
+
+    async def _ledger(self) -> Guarantee:
+        await loaded(self._redis, _log.info)
+        await refuse_missing(self._redis)
+        found = await guarantee(self._redis)
+        if not self._settings.allow_eviction:
+            refuse_eviction(found)
+        return found
+
+    def _warnings(self, found: Guarantee) -> Iterator[str]:
+        if not claude.has_key(self._anthropic):
+            yield "no key for Claude's API; set ANTHROPIC_API_KEY and start again"
+        if found.evicts:
+            yield "this Redis may drop records when full; set maxmemory-policy noeviction"
+        if found.memory.full:
+            yield f"this Redis is too full for new runs: {found.memory}"
+        models = (retirement(agent.model) for agent in self._app.agents.values())
+        yield from filter(None, dict.fromkeys(models))
