@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from agent_runs import Bench, app_of, says, uses
 from aiohttp import web
+from pages import ROOT, Reader
 
 from onward import Agent, App, Limits, claude, tool
 from onward.agents import load_app
@@ -167,16 +168,17 @@ def test_a_limit_that_limits_nothing_is_named(
     assert said in str(caught.value)
 
 
-def test_the_page_on_agents_tells_every_option() -> None:
+def test_the_page_on_agents_tells_every_option(tmp_path: Path) -> None:
     """What it shows works, and its table has a row for each option and no other."""
-    page = (Path(__file__).parents[1] / "docs" / "agents.md").read_text()
+    page, reader = (ROOT / "docs/agents.md").read_text(), Reader("docs/agents.md", tmp_path)
     told = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert told == {option.name for option in fields(Agent)} - {"name"}
     made: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(code, made)  # noqa: S102  (our own page)
+    for containing in ("researcher", "planner", "triage"):
+        exec(reader.code(containing), made)  # noqa: S102  (our own page)
     agents = [made["planner"], made["triage"], *made["app"].agents.values()]
     assert all(agent.definition() for agent in agents)
+    assert reader.untyped() == set()
 
 
 def test_a_deprecated_model_is_told_with_its_date() -> None:
