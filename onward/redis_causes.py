@@ -1,7 +1,5 @@
 """Why the ledger's Redis cannot be used, in plain words."""
 
-import re
-
 from redis.asyncio.sentinel import MasterNotFoundError
 from redis.exceptions import AuthenticationError
 from redis.exceptions import TimeoutError as TimedOut
@@ -43,7 +41,7 @@ def cause(error: Exception, url: str) -> str:
     """Say why, and what to do about it."""
     place, text = parse(url), str(error)
     if isinstance(error, MasterNotFoundError):
-        return _no_primary(place, text)
+        return f"{text}. Correct what is said of the Sentinels {_WHERE}"
     if isinstance(error, AuthenticationError):
         found = text.strip(" .")
         return f"it does not let us in ({found}). Correct user and password {_WHERE}"
@@ -64,19 +62,3 @@ def _found(error: Exception, place: Place) -> str:
 
 def _way() -> str:
     return f"Set ONWARD_REDIS_URL to your server, or start `{worker('--local')}`, which brings one"
-
-
-def _no_primary(place: Place, text: str) -> str:
-    """Tell Sentinels that are away from those that know no such primary."""
-    asked, unanswered = len(place.sentinels), len(re.findall(r" - \w+Error\(", text))
-    if "AuthenticationError(" in text:
-        return (
-            "a Sentinel does not let us in. Correct sentinel_username and sentinel_password "
-            f"{_WHERE}; the user and password before the hosts are those of the server"
-        )
-    if unanswered >= asked:
-        return f"none of its {asked} Sentinels answers. Correct their hosts and ports {_WHERE}"
-    return (
-        f"its Sentinels know no primary {place.service!r} that is up. Look at what they know "
-        f"(redis-cli -p 26379 SENTINEL MASTERS), and correct the name {_WHERE}"
-    )

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.asyncio.sentinel import (
+    MasterNotFoundError,
     Sentinel,
     SentinelConnectionPool,
     SentinelManagedConnection,
@@ -18,10 +19,30 @@ def sentinel_client(place: Place, **options: Any) -> Redis:
     user, password = place.sentinel_login
     ssl = {name: value for name, value in place.options.items() if name.startswith("ssl_")}
     login = {"username": user, "password": password, "ssl": place.tls, **ssl}
-    sentinel = cast("Any", Sentinel)(place.sentinels, sentinel_kwargs={**login, **options})
+    sentinel = cast("Any", _Sentinels)(place.sentinels, sentinel_kwargs={**login, **options})
     kind = SentinelManagedSSLConnection if place.tls else SentinelManagedConnection
     every = {**options, **place.options, "connection_class": kind}
     return Redis.from_pool(cast("Any", _Pool)(place.service, sentinel, **every))
+
+
+class _Sentinels(Sentinel):
+    """Those that know the primary. redis-py's error about them is a page long."""
+
+    async def discover_master(self, service_name: str) -> tuple[str, int]:
+        try:
+            return cast("tuple[str, int]", await cast("Any", super()).discover_master(service_name))
+        except MasterNotFoundError as error:
+            raise MasterNotFoundError(self._found(service_name, str(error))) from None
+
+    def _found(self, name: str, text: str) -> str:
+        asked, unanswered = len(self.sentinels), text.count(">)> - ")
+        if "AuthenticationError" in text:
+            return "a Sentinel does not let us in (sentinel_username, sentinel_password)"
+        if unanswered == asked:
+            return f"none of its {asked} Sentinels answers"
+        return (
+            f"{asked - unanswered} of its {asked} Sentinels answer, and know no {name!r} that is up"
+        )
 
 
 class _Pool(SentinelConnectionPool):

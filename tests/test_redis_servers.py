@@ -1,16 +1,26 @@
 """The ledger's Redis behind TLS, and behind Sentinel: reached, or one sentence why not."""
 
+import uuid
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 import trustme
+from agent_runs import says, uses
 from certificates import write_certificates, write_pair
+from crash_runs import CrashBench
+from redis_guarded import Guarded, guarded
 from redis_tls import TlsRedis, tls_redis
 
 from onward.errors import ConnectError, UsageError
+from onward.guarantee import guarantee, refuse_cluster
+from onward.local_services import RedisServer
+from onward.local_services.data_dir import held_folder
+from onward.local_services.redis import find_valkey
 from onward.redis_connection import loaded, redis_client, redis_errors, shown
+from onward.testing import wait_until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -142,3 +152,90 @@ async def test_tls_on_one_side_alone_is_told(servers: dict[str, TlsRedis]) -> No
     assert "Write rediss://" in await _refusal(tls.tls_url.replace("rediss", "redis"))
     quickly = f"{tls.url.replace('redis', 'rediss')}?socket_connect_timeout=0.2"
     assert "does not expect TLS" in await _refusal(quickly)
+
+
+# ---- Sentinel
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def trio() -> AsyncGenerator[Guarded]:
+    """Run a primary, its replica and a Sentinel; the last test here kills the primary."""
+    async with guarded() as servers:
+        yield servers
+
+
+async def test_what_is_wrong_with_sentinels_is_said_in_one_sentence(trio: Guarded) -> None:
+    """Another name, all of them away, their password, the server's: each is told apart."""
+    for old, new, said in (
+        ("/ledger/", "/other/", "1 of its 2 Sentinels answer, and know no 'other' that is up"),
+        (f":{trio.sentinel.ports[0]}", ":2", "none of its 2 Sentinels answers"),
+        (
+            "sentinel_password=of",
+            "sentinel_password=",
+            "a Sentinel does not let us in (sentinel_username",
+        ),
+        ("default:of", "default:", "it does not let us in"),
+    ):
+        told = await _refusal(trio.url.replace(old, new))
+        assert said in told
+        assert "password=…" in told
+
+
+async def test_a_server_behind_sentinel_is_lossy_without_a_replica_too(trio: Guarded) -> None:
+    """While its replica is away a primary looks single; Sentinel promotes that one all the same."""
+    async with redis_client(trio.url) as redis:
+        found = await guarantee(redis)
+    assert not found.strict
+    assert "behind Sentinel, which may promote a replica without the last writes" in found.reasons
+
+
+@pytest.mark.crash
+async def test_a_run_goes_on_when_sentinel_fails_over(
+    crash_bench: CrashBench, trio: Guarded
+) -> None:
+    """The primary dies in the middle of an effect: the run goes on, and no effect happens twice.
+
+    The worker says that it is lossy, and why.
+    """
+    orders = [f"over-{number}-{uuid.uuid4().hex[:8]}" for number in range(4)]
+    first, slow, third, fourth = orders
+    async with crash_bench.worker(ONWARD_REDIS_URL=trio.url) as worker:
+        run = await crash_bench.bench.start(
+            uses(("pay_out", {"order": first})),
+            uses(("pay_out", {"order": slow, "trouble": "delay_after_s=0.5"})),
+            uses(("pay_out", {"order": third})),
+            uses(("refund", {"order": fourth})),
+            says(),
+        )
+        await wait_until(lambda: crash_bench.effects(slow), 30, what="the second effect")
+        await trio.primary.kill()
+        result = await run.ended()
+        assert "behind Sentinel, which may promote a replica" in worker.output()
+    assert (result.outcome, result.in_doubt) == ("completed", ())
+    assert [crash_bench.effects(order) for order in orders] == [1, 1, 1, 1]
+    async with redis_client(trio.url) as redis:
+        assert trio.replica.ports[0] == int((await cast("Any", redis).info("server"))["tcp_port"])
+
+
+# ---- a cluster
+
+
+class ClusterNode(RedisServer):
+    """A node that has all the slots of its cluster, so that only its mode is in the way."""
+
+    def _command(self) -> list[str]:
+        return [*super()._command(), "--cluster-enabled", "yes", "--cluster-port", "0"]
+
+
+async def test_a_cluster_is_refused() -> None:
+    """Its other nodes hold most runs: a worker says so instead of a run that hangs on MOVED."""
+    with held_folder(None, "redis") as folder:
+        node = ClusterNode(folder, find_valkey())
+        await node.start()
+        try:
+            async with redis_client(node.url) as redis:
+                found = await guarantee(redis)
+        finally:
+            await node.stop()
+    with pytest.raises(UsageError, match=r"this Redis is a cluster: .* cluster mode off"):
+        refuse_cluster(found)
