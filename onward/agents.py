@@ -160,17 +160,25 @@ class Agent:
         Imports `anthropic`, for the tools' schemas. Raises `AppError` for a tool without a schema,
         and where the model is known to refuse what the agent asks for.
         """
-        body = self._body(model or self.model)
-        refuse_unfit(f"Agent {self.name!r}", body, known or capacity(body["model"]))
+        tools = [*map(_definition, self.offered), *map(dict, self.server_tools)]
+        body = self._body(model or self.model, tools)
+        self._refuse_unfit(body, known)
         return json_text.dumps(body)
 
-    def _body(self, model: str) -> dict[str, Any]:
+    def refuse_unfit(self) -> None:
+        """Raise `AppError` where the agent's model is known to refuse what the agent asks for."""
+        self._refuse_unfit(self._body(self.model, ()), None)
+
+    def _refuse_unfit(self, body: Mapping[str, Any], known: Capacity | None) -> None:
+        refuse_unfit(f"Agent {self.name!r}", body, known or capacity(body["model"]))
+
+    def _body(self, model: str, tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         extra = dict(self.extra_body)
         effort = {"effort": self.effort} if self.effort else {}
         options: dict[str, Any] = {
             "context_management": self._edits(),
             "system": self.system,
-            "tools": [*map(_definition, self.offered), *map(dict, self.server_tools)],
+            "tools": tools,
             "thinking": self._thinking(),
             "output_config": effort | extra.pop("output_config", {}),
             "metadata": self.metadata,

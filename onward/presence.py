@@ -47,8 +47,8 @@ class Presence(Wire):
 
     @property
     def minor(self) -> tuple[str, ...]:
-        """Release without what releases that share a task queue may differ in: `0.6`."""
-        return tuple(self.version.split(".")[:2])
+        """What of the release all workers of a task queue must have in common."""
+        return minor(self.version)
 
     @property
     def name(self) -> str:
@@ -100,6 +100,11 @@ class Presence(Wire):
                 "ONWARD_PAYLOAD_DIR that all workers share: of containers a volume, of machines a "
                 "network file system"
             )
+
+
+def minor(release: str) -> tuple[str, ...]:
+    """Return what tells releases apart that may not share a task queue: `0.6` of `0.6.1`."""
+    return tuple(release.split(".")[:2])
 
 
 def _listed(agents: Collection[str]) -> str:

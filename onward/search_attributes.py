@@ -122,26 +122,28 @@ def troubles(client: Client, found: Attributes) -> Iterator[Trouble]:
 
 def create_command(client: Client, missing: Iterable[str]) -> str:
     """Write the shell command with which somebody who may do so registers them."""
-    if _is_cloud(client):
+    if is_cloud(client):
         each = " ".join(f"--search-attribute {name}={ATTRIBUTES[name]}" for name in missing)
-        return f"tcld namespace search-attributes add {_where(client)} {each}"
+        return f"tcld namespace search-attributes add {where(client)} {each}"
     each = " ".join(f"--name {name} --type {ATTRIBUTES[name]}" for name in missing)
-    return f"temporal operator search-attribute create {_where(client)} {each}"
+    return f"temporal operator search-attribute create {where(client)} {each}"
 
 
 def _free_command(client: Client, name: str) -> str:
-    if _is_cloud(client):  # there nothing can be removed
+    if is_cloud(client):  # there nothing can be removed
         renamed = f"--existing-name {name} --new-name Former{name}"
-        return f"tcld namespace search-attributes rename {_where(client)} {renamed}"
-    return f"temporal operator search-attribute remove {_where(client)} --name {name}"
+        return f"tcld namespace search-attributes rename {where(client)} {renamed}"
+    return f"temporal operator search-attribute remove {where(client)} --name {name}"
 
 
-def _is_cloud(client: Client) -> bool:
+def is_cloud(client: Client) -> bool:
+    """Say whether the server is Temporal Cloud, which has commands of its own."""
     return _address(client).partition(":")[0].endswith(_CLOUD)
 
 
-def _where(client: Client) -> str:
-    address = "" if _is_cloud(client) else f"--address {shlex.quote(_address(client))} "
+def where(client: Client) -> str:
+    """Write the options that lead these commands to the namespace."""
+    address = "" if is_cloud(client) else f"--address {shlex.quote(_address(client))} "
     return f"{address}--namespace {shlex.quote(client.namespace)}"
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -23,6 +21,7 @@ from onward.indexed import at_start
 from onward.invoked import typed
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
+from onward.pollers import polled
 from onward.runs import STARTED_MEMO, TAGS_MEMO, Run, describe, look, rpc_errors
 from onward.search_attributes import usable
 
@@ -110,17 +109,10 @@ async def pollers(
     client: Client, task_queue: str, *, since: datetime | None = None
 ) -> tuple[str, ...]:
     """Identities of the workers that polled the task queue since then, or in the last minutes."""
-    async with rpc_errors():
-        answer = await client.workflow_service.describe_task_queue(
-            DescribeTaskQueueRequest(
-                namespace=client.namespace, task_queue=TaskQueue(name=task_queue)
-            ),
-            timeout=history.RPC_TIMEOUT,
-        )
     return tuple(
         poller.identity
-        for poller in answer.pollers
-        if since is None or poller.last_access_time.ToDatetime(UTC) >= since
+        for poller in await polled(client, task_queue)
+        if since is None or poller.last >= since
     )
 
 

@@ -16,14 +16,19 @@ from redis_users import may
 from temporalio.client import Client
 from test_janitor import Scene
 
+from onward.agents import load_app
+from onward.company import Company
 from onward.connection import connect
 from onward.console import Output
-from onward.doctor import doctor, list_orphans
+from onward.doctor.command import doctor
+from onward.doctor.orphans import list_orphans
 from onward.errors import ConnectError, UsageError
 from onward.ledger import INLINE_BYTES
 from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.memory import size
+from onward.payload_folder import mark
 from onward.permissions import NEEDED
+from onward.presence import Presence
 from onward.restored import restored
 from onward.search_attributes import register
 from onward.settings import Settings
@@ -42,6 +47,7 @@ async def server(
         monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
         monkeypatch.setenv("ONWARD_REDIS_URL", own.url)
         monkeypatch.setenv("ONWARD_TASK_QUEUE", f"doctor-{uuid.uuid4().hex}")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "never sent")
         monkeypatch.chdir(tmp_path)
         yield own
 
@@ -63,9 +69,19 @@ async def client(server: RedisServer) -> Client:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def worker(client: Client) -> AsyncGenerator[None]:
-    """Poll the test's task queue."""
-    async with double_worker(client, Settings().task_queue):
+async def worker(client: Client, redis: Any) -> AsyncGenerator[None]:
+    """Poll the test's task queue, and tell that it lives."""
+    settings = Settings()
+    folder = settings.payload_folder.absolute()
+    me = Presence.of(
+        client.identity,
+        load_app("").agents,
+        app="",
+        folder=str(folder),
+        marker=mark(folder),
+    )
+    company = Company(redis, client.namespace, settings.task_queue)
+    async with double_worker(client, settings.task_queue), company.present(me):
         yield
 
 
@@ -115,7 +131,7 @@ async def test_people_get_a_line_for_each(capsys: pytest.CaptureFixture[str], re
     said = capsys.readouterr().out
     assert "note   guarantee          lossy: appendfsync everysec\n" in said
     assert "MB used, no limit set\n" in said
-    assert "1 worker polled 'doctor-" in said
+    assert "1 worker of release " in said
     assert "\x1b" not in said
 
 

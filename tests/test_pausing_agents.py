@@ -16,7 +16,7 @@ from people import say_in_time, waiting
 
 from onward import Agent, App, ToolContext, tool
 from onward.console import Output
-from onward.doctor import doctor
+from onward.doctor.command import doctor
 from onward.errors import UsageError
 from onward.local_services import RedisServer
 from onward.messages import EffectClass

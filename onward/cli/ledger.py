@@ -7,8 +7,11 @@ from cyclopts import Parameter
 from onward.cli.parameters import AsJson, Tags, perform
 
 
-def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
-    """Look at Temporal and Redis, and say what is wrong with them and what to do.
+def doctor(*, orphans: bool = False, call: bool = False, as_json: AsJson = False) -> int:
+    """Look at everything that Onward stands on, and say what is wrong and what to do.
+
+    That is Temporal, the workers and how their runs get on, Redis, clocks, the payload folder, the
+    app with its models, the key for Claude's API, and the releases of it all. Nothing is changed.
 
     Exits with 0 if all is well, 1 if something is wrong, 3 if a server does not answer.
 
@@ -18,14 +21,18 @@ def doctor(*, orphans: bool = False, as_json: AsJson = False) -> int:
     ----------
     orphans
         List records that no run owns which Temporal knows, instead.
+    call
+        Ask Claude a word, too, with the key that is set here; costs far less than a cent.
     as_json
         Print one JSON document.
 
     """
-    from onward import doctor as checking  # noqa: PLC0415
+    from onward.doctor.command import doctor as look  # noqa: PLC0415
+    from onward.doctor.orphans import list_orphans  # noqa: PLC0415
 
-    check = checking.list_orphans if orphans else checking.doctor
-    return perform(check, as_json=as_json)
+    if orphans:
+        return perform(list_orphans, as_json=as_json)
+    return perform(lambda out: look(out, call=call), as_json=as_json)
 
 
 def audit(

@@ -1,73 +1,23 @@
-"""`onward doctor`: look at everything that Onward stands on, and say what is wrong with it."""
+"""Records in Redis of runs that Temporal does not know, and what removes them."""
 
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
 from temporalio.client import Client
 
-from onward.checks import Check, paused_checks, redis_checks, temporal_checks
 from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output
-from onward.errors import ConnectError
 from onward.figures import count
 from onward.janitor import fate
 from onward.memory import run_bytes, size
 from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
 from onward.run_hashes import RunHash, run_hashes
-from onward.settings import Settings, load_settings
+from onward.settings import load_settings
 
-WELL, WRONG, AWAY = 0, 1, 3
 _SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-
-
-async def doctor(out: Output) -> int:
-    """Check Temporal and Redis; 0: all well, 1: something is wrong, 3: a server does not answer."""
-    settings = load_settings()
-    target = find_target(settings)
-    checks = [check async for check in _checks(settings, target)]
-    states = {check.state for check in checks}
-    if out.as_json:
-        out.json({"ok": states <= {"ok", "note"}, "checks": {c.name: _document(c) for c in checks}})
-    else:
-        out.checks((check.state, check.name, str(check)) for check in checks)
-    return AWAY if "away" in states else WRONG if "wrong" in states else WELL
-
-
-def _document(check: Check) -> dict[str, Any]:
-    return {"state": check.state, "found": check.found, "todo": check.todo, **check.figures}
-
-
-async def _checks(settings: Settings, target: Target) -> AsyncIterator[Check]:
-    try:
-        client = await connect(settings, target, runtime=quiet_runtime())
-        yield Check("Temporal", "ok", f"{target.address}, namespace {target.namespace!r}")
-        async for check in temporal_checks(client, settings.task_queue):
-            yield check
-    except ConnectError as error:
-        yield Check("Temporal", "away", str(error))
-    url = ledger_url(settings, target)
-    redis = redis_client(url)
-    try:
-        async with redis_errors(url):
-            with suppress(NoPermissionError):  # it answers; the permissions are looked at below
-                await cast("Any", redis).ping()
-            yield Check("Redis", "ok", shown(url))
-            async for check in redis_checks(redis):
-                yield check
-            async for check in paused_checks(redis, target.namespace):
-                yield check
-    except ConnectError as error:
-        yield Check("Redis", "away", str(error))
-    finally:
-        await redis.aclose()
-
-
-# ---- records that no run owns
 
 
 @dataclass(frozen=True)
@@ -99,7 +49,7 @@ async def list_orphans(out: Output) -> int:
     finally:
         await redis.aclose()
     _show(found, target, url, out)
-    return WELL
+    return 0
 
 
 async def _orphans(redis: Redis, client: Client) -> AsyncIterator[Orphan]:
