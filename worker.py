@@ -83,6 +83,7 @@ async def run(
     if allow_eviction:
         settings = settings.model_copy(update={"allow_eviction": True})
     app = load_app(settings.app)
+    app.check()
     async with AsyncExitStack() as stack:
         if local:
             target, redis_url = await _start_local(settings, stack)

@@ -230,6 +230,14 @@ class App:
             raise UsageError(f"There is no agent {name!r} in this app; it has {known}")
         return self.agents[name]
 
+    def check(self) -> None:
+        """Raise `AppError` for what would fail every run of an agent, as a tool without a schema.
+
+        Imports `anthropic`.
+        """
+        for agent in self.agents.values():
+            agent.definition()
+
     def __repr__(self) -> str:
         return f"<app of {', '.join(self.agents)}>"
 

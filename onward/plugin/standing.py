@@ -29,10 +29,11 @@ _log = logging.getLogger(START)
 class Standing:
     """The clients of one worker, and the servers that they lead to.
 
-    Raises `UsageError` for an address that is none.
+    Raises `AppError` for an agent that could not run, `UsageError` for an address that is none.
     """
 
     def __init__(self, app: App, settings: Settings, temporal: Client) -> None:
+        app.check()
         self._app, self._settings = app, settings
         self._redis, self._anthropic = redis_client(settings.redis_url), claude.client()
         self._temporal = temporal
@@ -53,15 +54,12 @@ class Standing:
         """Look at all that the worker needs, say what was found, and let it work in the block.
 
         Raises:
-            AppError: a tool has no schema.
             ConnectError: Redis does not answer.
             UsageError: Redis cannot be worked with.
 
         """
         guard()
         import_module("onward.preload")
-        for agent in self._app.agents.values():
-            agent.definition()  # a tool without a schema is an error now, not in the first run
         janitor = Janitor(self._redis, self._temporal, every_s=self._settings.janitor_every_s)
         async with self._anthropic, self._redis:
             await self._look()
