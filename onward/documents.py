@@ -9,7 +9,7 @@ from onward.history import Ended
 from onward.invoked import program, typed
 from onward.limits.use import limit_uses
 from onward.messages import PersonSaid, Waiting
-from onward.runs import Report, Run
+from onward.runs import FAILING, Report, Run
 from onward.starting import Started
 from onward.tags import as_texts
 from onward.watching import Beginning
@@ -125,7 +125,7 @@ def _waiting_facts(run: str, call: Waiting) -> tuple[tuple[str, str], ...]:
 
 def _state(seen: Report) -> str:
     now = seen.status
-    if seen.run.state in {"terminated", "timed_out"}:  # a list says so, too
+    if seen.run.state in {"terminated", "timed_out", FAILING}:  # a list says so, too
         return seen.run.state
     if now.outcome or now.state != "waiting":
         return now.outcome or now.state

@@ -18,6 +18,8 @@ _STEP, _TOKENS = SearchAttributeKey.for_int(STEP), SearchAttributeKey.for_int(TO
 _COST, _TAGS = SearchAttributeKey.for_float(COST), SearchAttributeKey.for_keyword_list(TAGS)
 _OUTCOME = SearchAttributeKey.for_keyword("OnwardOutcome")
 """Of runs that a worker of before 0.5 began; their status is not told."""
+_PROBLEMS = SearchAttributeKey.for_keyword_list("TemporalReportedProblems")
+"""Temporal's own: set after some tries, taken away with the first one that goes well."""
 OUTCOMES: frozenset[str] = frozenset(get_args(Outcome))
 
 
@@ -36,6 +38,8 @@ class Indexed:
     """Steps that are done."""
     tokens: int | None = None
     cost_usd: float | None = None
+    failing: bool = False
+    """The workflow's code fails on its worker, again and again."""
 
     @property
     def outcome(self) -> str:
@@ -55,6 +59,7 @@ def indexed(told: SearchAttributes) -> Indexed:
         step=found.get(_STEP),
         tokens=found.get(_TOKENS),
         cost_usd=found.get(_COST),
+        failing="category=WorkflowTaskFailed" in (found.get(_PROBLEMS) or ()),
     )
 
 

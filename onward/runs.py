@@ -36,7 +36,11 @@ from onward.names import WORKFLOW
 
 QUERY_TIMEOUT = timedelta(seconds=3)
 STARTED_MEMO, TAGS_MEMO = "started", "tags"
+FAILING = "failing"
+"""State of an open run whose workflow's code fails on its worker, as Temporal's index says."""
 _PAUSED = "Paused"
+_OTHER_CODE = "[TMPRL1100]"
+"""What the SDK calls a history that the workflow's code cannot have written."""
 _CLOSED = {"Canceled": "cancelled", "Timed out": "timed_out"}
 """Our words for those of Temporal's that are not ours in small letters."""
 
@@ -100,7 +104,7 @@ class Run:
 
     @property
     def state(self) -> str:
-        """How it stands, in one word: `RunStatus.state`, an outcome, `terminated` or `reset`.
+        """How it stands, a word: `RunStatus.state`, an outcome, `failing`, `terminated`, `reset`.
 
         As far as its description tells. `completed` may be another outcome where Temporal's index
         does not know: `listing.with_outcomes` asks history.
@@ -109,7 +113,7 @@ class Run:
             return "reset"
         if not self.open:
             return self.outcome or _CLOSED.get(self.status, self.status.lower())
-        going = self.indexed.status or "running"
+        going = FAILING if self.indexed.failing else self.indexed.status or "running"
         return "waiting" if going == "running" and self.waits_for else going
 
     @property
@@ -245,7 +249,8 @@ async def report(client: Client, run: Run) -> Report:
         model=run.indexed.model,
         workspace=recorded.request.workspace if recorded.request else None,
     )
-    return Report(run, status, live=False, trouble=recorded.task_failure or answer)
+    trouble = code_fails(recorded.task_failure) if recorded.task_failure else answer
+    return Report(run, status, live=False, trouble=trouble)
 
 
 async def spend(client: Client, run: Run, *, offline: bool = False) -> Spent:
@@ -263,6 +268,16 @@ async def spend(client: Client, run: Run, *, offline: bool = False) -> Spent:
         return Spent((await history.recorded(client, run.key)).spend, complete=False)
 
 
+def code_fails(why: str) -> str:
+    """Say why the workflow's code fails on its worker, and what helps where that is known."""
+    if _OTHER_CODE not in why:
+        return why
+    return (
+        f"{why.rstrip('.')}. The run's history was written by other code than this worker has: "
+        "nothing is lost, and it goes on by itself under workers of the release before"
+    )
+
+
 # ---- from Temporal's words to ours
 
 
@@ -276,7 +291,7 @@ async def _query(client: Client, run: Run, name: str, kind: type[Answer]) -> Ans
         found = await _handle(client, run).query(name, result_type=kind, rpc_timeout=QUERY_TIMEOUT)
         return cast("Answer", found)
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        return f"the worker cannot answer: {error}"
+        return f"the worker cannot answer: {code_fails(str(error))}"
     except RPCError:
         return f"no worker of task queue {run.task_queue!r} answers"
 

@@ -82,9 +82,14 @@ def troubles(seen: Report, *, now: datetime | None = None) -> tuple[str, ...]:
     """Say what holds the run up: no worker, or an activity that fails and is tried again."""
     if seen.ended is not None:
         return ()
-    failing = [_failing(each, now or datetime.now(UTC)) for each in seen.run.pending]
     own = () if seen.live else (seen.trouble or "no worker answers",)
-    return (*own, *filter(None, failing))
+    return (*own, *failing_activities(seen.run, now=now))
+
+
+def failing_activities(run: Run, *, now: datetime | None = None) -> tuple[str, ...]:
+    """Say which activities of the run fail and are tried again, and when."""
+    moment = now or datetime.now(UTC)
+    return tuple(filter(None, (_failing(each, moment) for each in run.pending)))
 
 
 async def _look(client: Client, run: Run) -> Look:

@@ -13,14 +13,14 @@ from typing import get_args
 from onward.indexed import OUTCOMES
 from onward.messages import RunStatus
 from onward.names import AGENT, STATUS, TAGS, WORKFLOW
-from onward.runs import Run
+from onward.runs import FAILING, Run
 from onward.tags import as_texts
 
 _GOING: tuple[str, ...] = tuple(
     state for state in get_args(RunStatus.model_fields["state"].annotation) if state != "ended"
 )
 _CUT_OFF = {"terminated": "Terminated", "timed_out": "TimedOut"}
-STATES = (*_GOING, *sorted(OUTCOMES), *_CUT_OFF, "reset")
+STATES = (*_GOING, FAILING, *sorted(OUTCOMES), *_CUT_OFF, "reset")
 """What `Run.state` may be."""
 _PLAIN = re.compile(r"[\w.=@:/+ -]+")
 """Texts that every server takes in a query; SQLite's, for one, stumbles over quotes in them."""
@@ -46,7 +46,7 @@ class Which:
         return " AND ".join((f"WorkflowType = '{WORKFLOW}'", *every))
 
     def _asked(self, known: Collection[str]) -> Iterator[str]:
-        if self.going or self.state in _GOING:
+        if self.going or self.state in {*_GOING, FAILING}:
             yield "CloseTime IS NULL"
         if self.since is not None:
             # A run of before may have continued as new since then: see `means`.

@@ -17,6 +17,7 @@ NAMESPACE = "default"
 RETENTION = timedelta(hours=72)
 """How long a closed run can still be looked at, and its id is remembered."""
 
+_FLAGGED_AFTER = "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute"
 # The dev server's defaults round every timer up to a second, hand out 20 tasks a second and fsync
 # some fifty times a step; a step then takes three times as long and a takeover a second longer.
 _SPEED_FLAGS = (
@@ -24,6 +25,12 @@ _SPEED_FLAGS = (
     *("--dynamic-config-value", "history.transferProcessorMaxPollRPS=10000"),
     *("--sqlite-pragma", "journal_mode=wal"),
     *("--sqlite-pragma", "synchronous=1"),
+)
+# A fault in a workflow's code is to be seen at once, and over soon after it was mended. The
+# defaults wait for five tries, and in the end ten minutes from one to the next.
+_FAULT_FLAGS = (
+    *("--dynamic-config-value", f"{_FLAGGED_AFTER}=2"),
+    *("--dynamic-config-value", 'history.workflowTaskRetryMaxInterval="2s"'),
 )
 _RPC_DEADLINE = timedelta(seconds=2)
 
@@ -63,6 +70,7 @@ class TemporalServer(LocalServer):
             *(("--ui-port", ui, "--ui-disable-news-fetch") if self._ui else ("--headless",)),
             *("--db-filename", str(self.folder / "temporal.db")),
             *_SPEED_FLAGS,
+            *_FAULT_FLAGS,
             *attributes,
         ]
 
