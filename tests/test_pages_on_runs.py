@@ -1,11 +1,13 @@
 """The pages on runs are true: what they say to type is typed, at runs of a real worker."""
 
 import os
+import shutil
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 from agent_double import Cli
 from agent_runs import MODEL, Bench, Run, says, uses
@@ -163,6 +165,7 @@ async def test_messages(desk: Desk) -> None:
     assert reader.untyped() == set()
 
 
+@pytest.mark.skipif(shutil.which("jq") is None, reason="PAGE NOT TYPED: apt-get install jq")
 async def test_watching(desk: Desk) -> None:
     """Watching shows what Claude said, to people and, as the page says, to scripts."""
     reader = desk.reader("docs/watching.md")
