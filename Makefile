@@ -10,11 +10,13 @@ PYTEST_WORKERS ?= 3
 
 # A version manager's shim may be called uv and be none: ask it, do not just look for it.
 FIND_UV := if uv --version >/dev/null 2>&1; then uv=uv; else uv=$(BIN)/uv; fi
+BRING_UV := uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || \
+	{ $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; }
 export UV_PYTHON_DOWNLOADS = never
 # Tests and the demo start dozens of processes, and without bytecode each compiles what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo test test-long lint lock peers images recording
+.PHONY: help install demo test test-long lint lock peers images recording wheel
 
 help:
 	@echo "make demo       a run that is killed three times and loses nothing; no key, no servers"
@@ -23,6 +25,7 @@ help:
 	@echo "make lint       ruff, mypy, pyright, import directions"
 	@echo "make images     the pictures in docs/images, taken of the real Temporal UI; needs chromium"
 	@echo "make recording  docs/images/demo.svg, of the demo as it runs"
+	@echo "make wheel      dist/onward-….whl, to install elsewhere"
 	@echo "make peers      what benchmarks/peers.py measures Onward against, and what draws its plots"
 	@echo "make lock       resolve the dependencies anew and write the locks"
 
@@ -71,6 +74,10 @@ images: $(INSTALLED_DEV)
 recording: $(INSTALLED_DEV)
 	$(BIN)/python tests/record_demo.py
 
+wheel:
+	@$(BRING_UV)
+	@$(FIND_UV); $$uv build --quiet --wheel --out-dir dist && ls dist/*.whl
+
 peers: $(INSTALLED_DEV)
 	@$(call bring,requirements-peers.lock)
 
@@ -78,8 +85,7 @@ peers: $(INSTALLED_DEV)
 EXPORT = $$uv export --quiet --frozen --no-emit-project --no-header --no-annotate \
 	--format requirements-txt
 lock:
-	@uv --version >/dev/null 2>&1 || [ -x $(BIN)/uv ] || \
-		{ $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv; }
+	@$(BRING_UV)
 	@set -e; $(FIND_UV); $$uv lock; \
 	$(EXPORT) --all-extras --no-default-groups --output-file requirements.lock; \
 	$(EXPORT) --all-extras --output-file requirements-dev.lock; \
