@@ -68,7 +68,7 @@ class OnwardPlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002
         """Look at what the worker stands on, then let it work. Raises one of `onward.errors`."""
         try:
-            async with self._standing[worker.client].kept(worker.task_queue):
+            async with self._standing[worker.client].kept(worker):
                 await next(worker)
         finally:
             # Else the `async with` of a worker that never began waits for its end for ever.

@@ -2,21 +2,25 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.worker import Worker
 
 from onward import claude
 from onward.agents import App
+from onward.company import Company
 from onward.guarantee import Guarantee, guarantee, refuse_eviction
 from onward.janitor import Janitor
 from onward.memory import run_sizes
 from onward.models.fit import retirement
 from onward.own_code import own
+from onward.payload_folder import mark
 from onward.permissions import refuse_missing
+from onward.presence import Presence
 from onward.redis_connection import loaded, redis_client, redis_errors, shown
 from onward.search_attributes import register, troubles
 from onward.settings import Settings
@@ -37,6 +41,7 @@ class Standing:
         self._app, self._settings = app, settings
         self._redis, self._anthropic = redis_client(settings.redis_url), claude.client()
         self._temporal = temporal
+        self._janitor = Janitor(self._redis, temporal, every_s=settings.janitor_every_s)
         self.services: Any = own("activities.services").Services(
             app=app,
             redis=self._redis,
@@ -50,35 +55,51 @@ class Standing:
         """What the worker's activities share."""
 
     @asynccontextmanager
-    async def kept(self, task_queue: str) -> AsyncGenerator[None]:
+    async def kept(self, worker: Worker) -> AsyncGenerator[None]:
         """Look at all that the worker needs, say what was found, and let it work in the block.
 
         Raises:
             ConnectError: Redis does not answer.
-            UsageError: Redis cannot be worked with.
+            UsageError: Redis or the payload folder cannot be worked with, or another worker of the
+                task queue cannot.
 
         """
         guard()
         import_module("onward.preload")
-        janitor = Janitor(self._redis, self._temporal, every_s=self._settings.janitor_every_s)
-        async with self._anthropic, self._redis:
-            await self._look()
-            async with janitor.working():
-                _log.info("polling  task queue %r (process %s)", task_queue, os.getpid())
-                yield
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._anthropic)
+            await stack.enter_async_context(self._redis)
+            async with redis_errors(self._settings.redis_url):
+                warnings = [*await self._looked_at(), *await self._accompanied(worker, stack)]
+            warnings += map(str, troubles(self._temporal, await register(self._temporal)))
+            for warning in warnings:
+                _log.warning("%s", warning)
+            await stack.enter_async_context(self._janitor.working())
+            _log.info("polling  task queue %r (process %s)", worker.task_queue, os.getpid())
+            yield
 
-    async def _look(self) -> None:
-        url = self._settings.redis_url
-        async with redis_errors(url):
-            found = await self._ledger()
-            memory = filter(None, (found.memory, await run_sizes(self._redis)))
+    async def _looked_at(self) -> Sequence[str]:
+        """Look at Redis, and say what was found; gives warnings."""
+        found = await self._ledger()
+        memory = filter(None, (found.memory, await run_sizes(self._redis)))
         self.services.strict = found.strict
-        _log.info("Redis    %s, %s", shown(url), found)
+        _log.info("Redis    %s, %s", shown(self._settings.redis_url), found)
         _log.info("memory   %s", ", ".join(map(str, memory)))
         _log.info("agents   %s", ", ".join(self._app.agents))
-        attributes = await register(self._temporal)
-        for warning in (*self._warnings(found), *troubles(self._temporal, attributes)):
-            _log.warning("%s", warning)
+        return [*self._warnings(found)]
+
+    async def _accompanied(self, worker: Worker, stack: AsyncExitStack) -> Sequence[str]:
+        """Be one of the task queue's workers until `stack` ends; gives warnings of the others."""
+        folder = self._settings.payload_folder.absolute()
+        me = Presence.of(
+            worker.config().get("identity") or self._temporal.identity,
+            tuple(self._app.agents),
+            app=self._settings.app,
+            folder=str(folder),
+            marker=mark(folder),
+        )
+        company = Company(self._redis, self._temporal.namespace, worker.task_queue)
+        return await stack.enter_async_context(company.present(me))
 
     async def _ledger(self) -> Guarantee:
         await loaded(self._redis, _log.info)
