@@ -48,7 +48,7 @@ async def test_operating(
 
 def looked_at(told: str) -> list[str]:
     """What `doctor` has looked at, line by line."""
-    return re.findall(r"^ok\s+(\S+(?: \S+)*)", told, re.MULTILINE)
+    return re.findall(r"^(?:ok|note) +(\S+(?: \S+)*)", told, re.MULTILINE)
 
 
 async def test_rate_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
