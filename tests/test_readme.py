@@ -19,8 +19,8 @@ from onward.testing.messages_api import Script, ScriptedAPI, Step
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
 RUN_ELSEWHERE = {
-    # With the wheel in a clean environment, by test_install.py.
-    "mkdir refunds && cd refunds",
+    # The same by test_install.py, with the wheel and by uv: pip takes two minutes for it.
+    "mkdir ../refunds && cd ../refunds",
     "python3 -m venv .venv && source .venv/bin/activate",
     'pip install "../onward[local]"',
     # By test_demo.py; `make demo` is its first line.
