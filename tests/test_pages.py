@@ -22,6 +22,7 @@ _INDENTED = re.compile(r"\n\n {4}(?![ *-])\S")
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
+_COMMAND = re.compile(r"^(onward )?([a-z]+)((?: .*)?)$")
 _FOLDERS = "activities|benchmarks|chaos|docs|examples|onward|tests|workflows"
 _FILE = re.compile(rf"(?:{_FOLDERS})/[\w./-]+\.\w+")
 
@@ -101,9 +102,10 @@ def test_what_a_page_names_is_there(page: str) -> None:
     for code in _CODE.findall(_prose(page)):
         for file in _FILE.findall(code):
             assert (ROOT / file).exists(), code
-        if match := re.match(r"onward ([a-z]+)", code):
-            options = set(re.findall(r"(?<= )--[a-z-]+", code))
-            assert options <= {*_options(match[1]), "--help"}, code
+        for onward, command, rest in _COMMAND.findall(code):
+            if onward or command in starter.app:
+                options = set(re.findall(r"(?<= )--[a-z-]+", rest))
+                assert options <= {*_options(command), "--help"}, code
 
 
 def test_the_index_has_every_page() -> None:
