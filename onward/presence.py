@@ -58,13 +58,17 @@ class Presence(Wire):
 
     def quarrels(self, other: "Presence") -> bool:
         """Say whether these two may not poll one task queue; the same for both."""
-        return any(True for _ in self._reasons(other))
+        return bool(self.objection(other))
+
+    def objection(self, other: "Presence") -> str:
+        """Say why this worker cannot work beside `other`, and what to do; empty: it can."""
+        return "; ".join(self._reasons(other))
 
     def refusal(self, other: "Presence") -> str:
-        """Say why this worker cannot work beside `other`, and what to do."""
+        """Say at the start of this worker why it cannot work beside `other`, and what to do."""
         return (
             f"this worker cannot poll a task queue that {other.name} polls: "
-            f"{'; '.join(self._reasons(other))}. A worker that was killed counts as living for "
+            f"{self.objection(other)}. A worker that was killed counts as living for "
             f"{FORGOTTEN_S} s"
         )
 

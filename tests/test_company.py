@@ -148,7 +148,7 @@ async def test_a_clock_that_was_set_back_lets_no_two_stay(redis: Any, company: C
 
 async def test_one_that_has_not_settled_is_waited_for(redis: Any, company: Company) -> None:
     """It came later by the clock, but may have looked before: the older one asks what it does."""
-    key, other = f"{company.prefix}other", presence(id="other", since_ms=2**52)
+    key, other = f"{company.prefix}{0:032x}", presence(since_ms=2**52)
     await redis.set(key, other.model_dump_json(), px=5_000)
     coming = asyncio.create_task(_come(company, presence(version="0.7.0"), asyncio.Event()))
     await wait_until(lambda: _has(company, 2), 5)
@@ -197,7 +197,7 @@ async def test_agents_that_only_one_has_are_a_warning(company: Company) -> None:
 async def test_what_a_newer_release_tells_is_understood(redis: Any, company: Company) -> None:
     """Fields that this one does not know are ignored: its release is what counts."""
     told = {"id": "new", "identity": "1@new", "version": "9.0.0", "settled": True, "mood": "good"}
-    await redis.set(f"{company.prefix}new", json.dumps(told), px=5_000)
+    await redis.set(f"{company.prefix}{0:032x}", json.dumps(told), px=5_000)
     with pytest.raises(UsageError, match=r"release 9\.0\.0"):
         await _come(company, presence(), asyncio.Event())
 

@@ -25,7 +25,7 @@ from onward.settings import Settings
 
 Look = Callable[[Site], AsyncIterator[Check]]
 
-_LOOKS: dict[str, Look] = {
+LOOKS: dict[str, Look] = {
     "Temporal": namespace.look,
     "workers": workers.look,
     "progress": workers.progress,
@@ -43,7 +43,7 @@ _LOOKS: dict[str, Look] = {
 async def examine(settings: Settings, target: Target, *, call: bool) -> list[Check]:
     """Look at everything; with `call` ask Claude something, too, which costs a little."""
     site = Site(settings, target)
-    looks = _LOOKS | ({"call": claude_key.call} if call else {})
+    looks = LOOKS | ({"call": claude_key.call} if call else {})
     async with site.visited():
         taken = await asyncio.gather(*(_take(site, *look) for look in looks.items()))
     return [check for checks in taken for check in checks]

@@ -48,10 +48,10 @@ def _recent(pollers: Sequence[Poller]) -> list[Poller]:
 
 
 def _known(living: Sequence[Presence], queue: str, figures: dict[str, list[str]]) -> Check:
-    bad = next((pair for pair in combinations(living, 2) if pair[0].quarrels(pair[1])), None)
-    if bad:
-        found = f"two of {count(len(living), 'worker')} cannot work together: {bad[1].name}: "
-        return Check("workers", "wrong", found + bad[1].refusal(bad[0]), figures=figures)
+    for older, newer in combinations(living, 2):
+        if objection := newer.objection(older):
+            found = f"{newer.name} cannot work beside {older.name}: {objection}"
+            return Check("workers", "wrong", found, figures=figures)
     verb = "poll" if len(living) > 1 else "polls"
     releases = " and ".join(figures["versions"])
     found = f"{count(len(living), 'worker')} of release {releases} {verb} {queue!r}"
