@@ -40,9 +40,7 @@ class _Sentinels(Sentinel):
             return "a Sentinel does not let us in (sentinel_username, sentinel_password)"
         if unanswered == asked:
             return f"none of its {asked} Sentinels answers"
-        return (
-            f"{asked - unanswered} of its {asked} Sentinels answer, and know no {name!r} that is up"
-        )
+        return f"its Sentinels know no {name!r} that is up ({unanswered} of {asked} do not answer)"
 
 
 class _Pool(SentinelConnectionPool):

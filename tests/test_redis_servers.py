@@ -11,6 +11,7 @@ import trustme
 from agent_runs import says, uses
 from certificates import write_certificates, write_pair
 from crash_runs import CrashBench
+from page_settings import settings_of
 from redis_guarded import Guarded, guarded
 from redis_tls import TlsRedis, tls_redis
 
@@ -20,6 +21,7 @@ from onward.local_services import RedisServer
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
 from onward.redis_connection import loaded, redis_client, redis_errors, shown
+from onward.redis_url import parse
 from onward.testing import wait_until
 
 pytestmark = pytest.mark.timeout(60)
@@ -74,6 +76,32 @@ async def test_a_url_that_cannot_be_is_refused(url: str, said: str) -> None:
     told = await _refusal(url)
     assert said in told
     assert "SECRET" not in told
+
+
+PAGE = "docs/redis-servers.md"
+
+
+@pytest.mark.parametrize(
+    ("containing", "sentinels", "tls"),
+    [
+        ("URL=redis://", [], False),
+        ("ssl_certfile", [], True),
+        ("redis+sentinel", ["one.example.com", "two.example.com", "three.example.com"], False),
+    ],
+)
+def test_the_pages_urls_say_what_the_page_says(
+    files: Path, containing: str, sentinels: list[str], *, tls: bool
+) -> None:
+    """Server, Sentinels, logins, name and database of docs/redis-servers.md are read so."""
+    changes = {"/etc/onward": str(files)} if tls else {}
+    place = parse(settings_of(PAGE, containing, changes)["ONWARD_REDIS_URL"])
+    assert [host for host, port in place.sentinels if port == 26379] == sentinels
+    assert place.options.get("host") == (None if sentinels else "redis.example.com")
+    assert (place.options["username"], place.options["password"]) == ("onward", "PASSWORD")
+    assert (place.options["db"], place.tls) == (0, tls)
+    assert (place.service, place.sentinel_login) == (
+        ("ledger", (None, "OTHER")) if sentinels else ("", (None, None))
+    )
 
 
 # ---- TLS
@@ -167,7 +195,7 @@ async def trio() -> AsyncGenerator[Guarded]:
 async def test_what_is_wrong_with_sentinels_is_said_in_one_sentence(trio: Guarded) -> None:
     """Another name, all of them away, their password, the server's: each is told apart."""
     for old, new, said in (
-        ("/ledger/", "/other/", "1 of its 2 Sentinels answer, and know no 'other' that is up"),
+        ("/ledger/", "/other/", "its Sentinels know no 'other' that is up (1 of 2 do not answer)"),
         (f":{trio.sentinel.ports[0]}", ":2", "none of its 2 Sentinels answers"),
         (
             "sentinel_password=of",

@@ -11,8 +11,13 @@ import trustme
 from agent_double import Cli, Ran
 from certificates import write_certificates
 from front_door import FrontDoor, front_door
+from page_settings import changed, settings_of
+from pages import blocks
+from temporalio.client import Client
 
 from onward.local_services import TemporalServer
+from onward.names import ATTRIBUTES
+from onward.search_attributes import create_command
 from onward.testing.warm import WarmWorker
 
 pytestmark = pytest.mark.timeout(60)
@@ -72,7 +77,8 @@ def reach(
     def typed(door: str, settings: Mapping[str, str]) -> Awaitable[Ran]:
         where = {"TEMPORAL_CONFIG_FILE": "empty.pem", "TEMPORAL_ADDRESS": doors[door].address}
         for name, value in {**where, **settings}.items():
-            monkeypatch.setenv(name, value)
+            if value:
+                monkeypatch.setenv(name, value)
         return cli("list")
 
     return typed
@@ -100,6 +106,57 @@ async def test_temporals_own_settings_reach_it(
     assert doors[door].seen[-1].get("temporal-namespace") == "default"
     key = settings.get("TEMPORAL_API_KEY")
     assert doors[door].seen[-1].get("authorization") == (key and f"Bearer {key}")
+
+
+PAGE = "docs/temporal-servers.md"
+
+
+@pytest.mark.parametrize(
+    ("door", "containing", "changes"),
+    [
+        ("mutual", "CLIENT_CERT", {"temporal.example.com:7233": "{door}", "/etc/onward/": ""}),
+        ("misnamed", "SERVER_NAME", {"127.0.0.1:7233": "{door}", "/etc/onward/": ""}),
+        (
+            "keyed",
+            "API_KEY",
+            {
+                "team.a1b2c.tmprl.cloud:7233": "{door}",
+                "team.a1b2c": "default",
+                "a-key-of-a-service-account": f"{API_KEY}\n{CA}=ca.pem",
+            },
+        ),
+    ],
+)
+async def test_the_pages_settings_reach_it(
+    reach: Reach,
+    doors: dict[str, FrontDoor],
+    door: str,
+    containing: str,
+    changes: dict[str, str],
+) -> None:
+    """What docs/temporal-servers.md shows works, with a server's address and a folder changed."""
+    here = {old: new.format(door=doors[door].address) for old, new in changes.items()}
+    ran = await reach(door, settings_of(PAGE, containing, here))
+    assert ran.code == 0, ran.err
+
+
+async def test_the_pages_profile_reaches_it(
+    reach: Reach, doors: dict[str, FrontDoor], files: Path
+) -> None:
+    """A profile of Temporal's configuration file holds the same."""
+    here = {"temporal.example.com:7233": doors["mutual"].address, "/etc/onward/": ""}
+    profile = changed(PAGE, "toml", "[profile.production]", here)
+    (files / "temporal.toml").write_text(profile)
+    named = {"TEMPORAL_CONFIG_FILE": "temporal.toml", "TEMPORAL_PROFILE": "production"}
+    ran = await reach("mutual", named | {"TEMPORAL_ADDRESS": ""})
+    assert ran.code == 0, ran.err
+
+
+async def test_the_pages_command_for_temporal_cloud_is_the_one_that_is_printed() -> None:
+    """It names every search attribute, with its type."""
+    cloud = await Client.connect("team.a1b2c.tmprl.cloud:7233", namespace="team.a1b2c", lazy=True)
+    (block,) = (block for block in blocks(PAGE) if block.reason == "needs an account")
+    assert block.text.strip() == create_command(cloud, ATTRIBUTES)
 
 
 # ---- it does not, and one sentence says why
