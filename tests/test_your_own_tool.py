@@ -7,12 +7,10 @@ import asyncio
 import importlib
 import json
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from agent_double import Cli
 from agent_runs import Bench, says, uses
 from pages import Reader
@@ -37,30 +35,24 @@ ASKED = (
 """Calls that Claude asks for, and what it is told of each."""
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def reader(
-    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[Reader]:
-    """Somebody who has put the file together, with the page's payments service running."""
+async def test_the_file_of_the_page_does_what_it_says(
+    bench: Bench, cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its agent asks first and is told what the page says, and its unit test passes."""
     reader = Reader(PAGE, tmp_path, cli=cli)
     (tmp_path / "shop.py").write_text("\n\n".join(map(reader.code, PARTS)))
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    (command,) = reader.commands("onward.testing.payments")
-    async with reader.running(command, '"url"', {"8400": "0"}) as service:
-        monkeypatch.setenv("PAYMENTS_URL", json.loads(service.output())["url"])
-        yield reader
-    sys.modules.pop("shop", None)
-
-
-async def test_the_file_of_the_page_does_what_it_says(reader: Reader, bench: Bench) -> None:
-    """Its agent asks first and is told what the page says, and its unit test passes."""
+    (payments,) = reader.commands("onward.testing.payments")
     *exports, _ = reader.commands("onward-worker --local")
     for export in exports:
         await reader.types(export)
-    await runs(reader, bench)
-    test: dict[str, Any] = {}
-    exec(reader.code("tool_context"), test)  # noqa: S102  (our own page)
-    await asyncio.to_thread(test["test_a_repeated_refund_is_one_refund"])
+    async with reader.running(payments, '"url"', {"8400": "0"}) as service:
+        monkeypatch.setenv("PAYMENTS_URL", json.loads(service.output())["url"])
+        await runs(reader, bench)
+        test: dict[str, Any] = {}
+        exec(reader.code("tool_context"), test)  # noqa: S102  (our own page)
+        await asyncio.to_thread(test["test_a_repeated_refund_is_one_refund"])
+    del sys.modules["shop"]
     assert reader.untyped() - ELSEWHERE == set()
 
 
