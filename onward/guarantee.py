@@ -30,8 +30,13 @@ class Guarantee:
     evicts: bool
     """The server may throw records away when it is full: not to be used."""
     memory: Memory
-    cluster: bool = False
-    """Its keys are spread over several servers, of which our client would ask one: no use."""
+    mode: str = "standalone"
+    """As INFO has it. `cluster` and `sentinel` are of no use here."""
+
+    @property
+    def cluster(self) -> bool:
+        """It is one of several servers that share the keys."""
+        return self.mode == "cluster"
 
     @property
     def used(self) -> float | None:
@@ -59,17 +64,22 @@ async def guarantee(redis: Redis) -> Guarantee:
         reasons=tuple(missing) or kept,
         evicts=policy not in ("noeviction", "unknown"),
         memory=Memory.of(info),
-        cluster=info.get("cluster_enabled") == "1",
+        mode=info.get("redis_mode") or info.get("server_mode", "standalone"),
     )
 
 
-def refuse_cluster(found: Guarantee) -> None:
-    """Raise `UsageError` where the server is one of a cluster's."""
+def refuse_mode(found: Guarantee) -> None:
+    """Raise `UsageError` where the server is one of a cluster's, or a Sentinel."""
     if found.cluster:
         raise UsageError(
             "this Redis is a cluster: other servers of it hold most of the keys, and Onward's "
             "client asks one server only. Set ONWARD_REDIS_URL to a Redis with cluster mode off; "
             "for failover, to one behind Redis Sentinel or a service's primary endpoint"
+        )
+    if found.mode == "sentinel":
+        raise UsageError(
+            "this is a Redis Sentinel, which keeps no data. Set ONWARD_REDIS_URL to "
+            "redis+sentinel://host:26379/NAME/0, with the name by which it knows the primary"
         )
 
 

@@ -16,7 +16,7 @@ from redis_guarded import Guarded, guarded
 from redis_tls import TlsRedis, tls_redis
 
 from onward.errors import ConnectError, UsageError
-from onward.guarantee import guarantee, refuse_cluster
+from onward.guarantee import guarantee, refuse_mode
 from onward.local_services import RedisServer
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
@@ -245,6 +245,14 @@ async def test_a_run_goes_on_when_sentinel_fails_over(
         assert trio.replica.ports[0] == int((await cast("Any", redis).info("server"))["tcp_port"])
 
 
+async def test_a_sentinel_is_not_taken_for_a_server(trio: Guarded) -> None:
+    """It answers and keeps nothing: a worker says how it is named instead."""
+    async with trio.sentinel.client() as redis:
+        found = await guarantee(redis)
+    with pytest.raises(UsageError, match="a Redis Sentinel, which keeps no data"):
+        refuse_mode(found)
+
+
 # ---- a cluster
 
 
@@ -266,4 +274,4 @@ async def test_a_cluster_is_refused() -> None:
         finally:
             await node.stop()
     with pytest.raises(UsageError, match=r"this Redis is a cluster: .* cluster mode off"):
-        refuse_cluster(found)
+        refuse_mode(found)

@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 from onward import claude
 from onward.agents import App
 from onward.company import Company
-from onward.guarantee import Guarantee, guarantee, refuse_eviction
+from onward.guarantee import Guarantee, guarantee, refuse_eviction, refuse_mode
 from onward.janitor import Janitor
 from onward.memory import run_sizes
 from onward.models.fit import retirement
@@ -105,6 +105,7 @@ class Standing:
         await loaded(self._redis, _log.info)
         await refuse_missing(self._redis)
         found = await guarantee(self._redis)
+        refuse_mode(found)
         if not self._settings.allow_eviction:
             refuse_eviction(found)
         return found
