@@ -154,7 +154,7 @@ def image() -> Generator[ByHand]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_its_worker_works_and_drains(image: ByHand, temporal: TemporalServer) -> None:
     """As the image's user, in the environment of the compose file, from start to SIGTERM."""
     write = uses(("write", {"file_path": "haiku.txt", "content": "A frog, a pond"}))
