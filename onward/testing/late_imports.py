@@ -6,11 +6,13 @@ Imported for that alone, by the process that workers are forked from.
 import gc
 
 from onward import preload
-from onward.agents import Agent
+from onward.own_code import own
+from onward.plugin import standing
 
-__all__ = ["preload"]
+__all__ = ["preload", "standing"]
 
-Agent("tester", model="claude-sonnet-5-5").definition()
+own("activities.every")
+own("workflows.agent")
 # A collector that visits what was inherited would copy all of it into every child.
 gc.collect()
 gc.freeze()
