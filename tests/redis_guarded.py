@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -100,7 +100,7 @@ async def _protect(server: RedisServer, *, replicaof: RedisServer | None = None)
 
 async def _is_followed(primary: RedisServer) -> bool:
     async with Redis(host="127.0.0.1", port=primary.ports[0], password=PASSWORD) as redis:
-        found: Any = await redis.info("replication")
+        found: Any = await cast("Any", redis).info("replication")
         return bool(found.get("slave0", {}).get("state") == "online")
 
 

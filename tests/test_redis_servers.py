@@ -17,12 +17,13 @@ from redis_tls import TlsRedis, tls_redis
 
 from onward.errors import ConnectError, UsageError
 from onward.guarantee import guarantee, refuse_mode
-from onward.local_services import RedisServer
+from onward.local_services import RedisServer, TemporalServer
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
 from onward.redis_connection import loaded, redis_client, redis_errors, shown
 from onward.redis_url import parse
 from onward.testing import wait_until
+from onward.testing.warm import WarmWorker
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -263,15 +264,17 @@ class ClusterNode(RedisServer):
         return [*super()._command(), "--cluster-enabled", "yes", "--cluster-port", "0"]
 
 
-async def test_a_cluster_is_refused() -> None:
-    """Its other nodes hold most runs: a worker says so instead of a run that hangs on MOVED."""
+@pytest.mark.crash
+async def test_a_worker_refuses_a_cluster(temporal: TemporalServer, tmp_path: Path) -> None:
+    """Its other nodes hold most runs: exit 2, with why, instead of runs that hang on MOVED."""
     with held_folder(None, "redis") as folder:
         node = ClusterNode(folder, find_valkey())
         await node.start()
+        env = {"TEMPORAL_ADDRESS": temporal.address, "ONWARD_REDIS_URL": node.url}
         try:
-            async with redis_client(node.url) as redis:
-                found = await guarantee(redis)
+            worker = await WarmWorker.start(env, log=tmp_path / "worker.log")
+            assert await worker.wait(30) == 2
         finally:
             await node.stop()
-    with pytest.raises(UsageError, match=r"this Redis is a cluster: .* cluster mode off"):
-        refuse_mode(found)
+    assert "this Redis is a cluster" in worker.output()
+    assert "cluster mode off" in worker.output()
