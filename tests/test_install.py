@@ -15,7 +15,6 @@ import pytest
 from agent_runs import says, uses
 from pages import ROOT, Said
 
-from onward import own_code
 from onward.agents import load_app
 from onward.errors import AppError
 from onward.local_services import RedisServer, TemporalServer
@@ -247,12 +246,15 @@ def test_an_app_whose_imports_have_our_names_is_told_the_same(
         load_app("own_app_of_a_shop:app")
 
 
-def test_a_module_in_the_way_is_named_and_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`python -m onward` in the folder of a shop whose `starter.py` would be found first."""
+def test_a_module_in_the_way_is_named_and_not_run(tmp_path: Path) -> None:
+    """`python -m onward` beside somebody's `starter.py`, which is found first."""
     (tmp_path / "starter.py").write_text(_NOT_THIS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "starter", raising=False)
-    with pytest.raises(AppError, match=r"starter\.py' is in the way: .* Install"):
-        own_code.own("starter")
+    ran = subprocess.run(
+        [sys.executable, "-m", "onward", "list"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.startswith(f"error: '{tmp_path}/starter.py' is in the way: Onward runs from")

@@ -162,7 +162,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "print('passed')\n"
         "time.sleep(600)\n"
     )
-    monkeypatch.setattr("onward.own_code.command", lambda _: [sys.executable, str(path)])
+    monkeypatch.setattr("onward.own_code.ROOT", tmp_path)
     return path
 
 
