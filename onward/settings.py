@@ -34,7 +34,7 @@ class Settings(BaseSettings):
     )
 
     redis_url: str = "redis://127.0.0.1:6379/0"
-    """The ledger's Redis."""
+    """The ledger's Redis: `redis://…`, with TLS `rediss://…`, or `redis+sentinel://…`."""
     app: str = ""
     """`module:attribute` of your `App`; empty: the built-in agents."""
     task_queue: Annotated[str, Field(min_length=1, max_length=200)] = TASK_QUEUE
