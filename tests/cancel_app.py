@@ -1,4 +1,4 @@
-"""The worker of the cancel matrix: `worker.py`'s own, with tools and a ledger that can be held.
+"""The worker of the cancel matrix: `onward-worker`'s own, with tools and a ledger that can be held.
 
 A run's first call says where its step after that is held: `hold`, with the name of a point. The
 worker prints `RUN is at POINT` when a run has come there.

@@ -8,7 +8,7 @@
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 cd "$1"
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
 export UV_PYTHON_DOWNLOADS=never
 
 say() { echo "== $*"; }

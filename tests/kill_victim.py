@@ -1,4 +1,4 @@
-"""The worker that a trial strikes: `worker.py`'s own, forked, and alone with one call.
+"""The worker that a trial strikes: `onward-worker`'s own, forked, and alone with one call.
 
 It is built straight from `build_worker`: what `worker.py` asks the servers first is no part of a
 call. It prints `settled TOOL` when an attempt at a tool has ended, as a zombie's does late.

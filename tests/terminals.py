@@ -1,4 +1,4 @@
-"""Commands of `starter.py` on a terminal of their own, as a person sees them."""
+"""Commands of `onward` on a terminal of their own, as a person sees them."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""`starter.py audit`: what became of every effect, and whether ledger and history agree."""
+"""`onward audit`: what became of every effect, and whether ledger and history agree."""
 
 import json
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""`starter.py audit` after a loss or a reset: what is no longer known is named, the rest told."""
+"""`onward audit` after a loss or a reset: what is no longer known is named, the rest told."""
 
 import json
 import shutil

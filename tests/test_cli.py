@@ -1,4 +1,4 @@
-"""`starter.py` starts runs, tells how they ended, and looks at those that go on."""
+"""`onward` starts runs, tells how they ended, and looks at those that go on."""
 
 import os
 import subprocess
@@ -288,7 +288,7 @@ async def row_of(cli: Cli, run_id: str) -> str:
 async def test_local_worker_is_found_and_its_ui_linked(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: Path
 ) -> None:
-    """With nothing configured the server of `worker.py --local` is used, said, and linked."""
+    """With nothing configured the server of `onward-worker --local` is used, said, and linked."""
     monkeypatch.delenv("TEMPORAL_ADDRESS")
     monkeypatch.delenv("ONWARD_REDIS_URL", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

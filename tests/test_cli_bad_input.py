@@ -97,7 +97,7 @@ async def test_wrong_address_is_said(
 async def test_nothing_configured_says_how_to_begin(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A newcomer without any server is told of `worker.py --local`."""
+    """A newcomer without any server is told of `onward-worker --local`."""
     monkeypatch.delenv("TEMPORAL_ADDRESS")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("onward.connection.DEFAULT_ADDRESS", "127.0.0.1:1")
@@ -109,7 +109,7 @@ async def test_nothing_configured_says_how_to_begin(
 async def test_a_lone_redis_says_why_the_local_servers_are_not_used(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """`worker.py --local` runs in this very folder: "start it" would send people in circles."""
+    """`onward-worker --local` runs in this very folder: "start it" would send people in circles."""
     monkeypatch.delenv("TEMPORAL_ADDRESS")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ONWARD_REDIS_URL", "redis://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""`starter.py` as a process of its own: signals, pipes, terminals, a server that goes away."""
+"""`onward` as a process of its own: signals, pipes, terminals, a server that goes away."""
 
 import asyncio
 import os

@@ -32,7 +32,7 @@ async def _set(story: Story, name: str, value: str) -> None:
 
 
 async def test_the_embedded_server_is_strict(redis_url: str) -> None:
-    """What `worker.py --local` starts keeps everything that it acknowledged."""
+    """What `onward-worker --local` starts keeps everything that it acknowledged."""
     async with connected(redis_url) as redis:
         found = await guarantee(redis)
     assert str(found) == "strict: appendfsync always, noeviction, single primary"

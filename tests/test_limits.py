@@ -48,7 +48,7 @@ def paid(**fields: Any) -> Step:
 
 
 async def change(run: Run, **limits: Any) -> Limits:
-    """Change limits as `starter.py limit` does."""
+    """Change limits as `onward limit` does."""
     handle: Any = run.handle
     done: Any = await handle.execute_update("limit", LimitChange(**limits), result_type=Limits)
     return Limits.model_validate(done)

@@ -1,4 +1,4 @@
-"""The embedded servers: what `worker.py --local`, the demo and all other tests stand on."""
+"""The embedded servers: what `onward-worker --local`, the demo and all other tests stand on."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ async def test_a_server_ends_with_its_block_when_that_fails() -> None:
 async def test_ports_stay_over_restarts_of_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The link to the UI, and what `starter.py` was told, stay true after a restart."""
+    """The link to the UI, and what `onward` was told, stay true after a restart."""
     monkeypatch.chdir(tmp_path)
     urls: set[str] = set()
     for _ in range(2):
@@ -148,7 +148,7 @@ async def test_servers_die_with_a_killed_starter(tmp_path: Path) -> None:
 async def test_a_killed_worker_takes_its_servers_along_and_a_new_one_goes_on(
     tmp_path: Path,
 ) -> None:
-    """`worker.py --local`: found while it lives, its folder its own, dead wholly, started again."""
+    """`onward-worker --local`: found while it lives, its folder its own, dead wholly, started again."""
     data_dir = tmp_path / ".onward"
     log = tmp_path / "log"
     worker = await WorkerProcess.start({}, args=["--local"], log=log)  # its folder is ./.onward

@@ -83,7 +83,7 @@ def addresses(**other: float) -> LocalAddresses:
 
 
 def test_addresses_are_read_while_their_process_lives(tmp_path: Path) -> None:
-    """`starter.py` finds the servers of a running `worker.py --local`."""
+    """`onward` finds the servers of a running `onward-worker --local`."""
     write_local(tmp_path, addresses())
     assert read_local(tmp_path) == addresses()
     remove_local(tmp_path)

@@ -73,7 +73,7 @@ def test_dotenv_that_is_no_text_is_named(bare: Path) -> None:
 
 
 def test_living_local_worker_is_used_if_nothing_is_configured(bare: Path) -> None:
-    """Where nothing is configured, the servers of a living `worker.py --local` are used."""
+    """Where nothing is configured, the servers of a living `onward-worker --local` are used."""
     local(bare)
     target = find_target(load_settings())
     assert (target.address, target.source) == ("127.0.0.1:4321", "local")
@@ -81,7 +81,7 @@ def test_living_local_worker_is_used_if_nothing_is_configured(bare: Path) -> Non
 
 
 def test_local_worker_that_is_dead_is_not_used(bare: Path) -> None:
-    """What a dead `worker.py --local` left behind leads nobody to a wrong server."""
+    """What a dead `onward-worker --local` left behind leads nobody to a wrong server."""
     local(bare, pid=psutil.Process().pid, started_at=1.0)
     target = find_target(load_settings())
     assert (target.address, target.source) == (DEFAULT_ADDRESS, "default")

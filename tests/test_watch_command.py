@@ -1,4 +1,4 @@
-"""`starter.py watch` as a person types it: what is printed, and how it ends (E04)."""
+"""`onward watch` as a person types it: what is printed, and how it ends (E04)."""
 
 import json
 import re
