@@ -148,7 +148,7 @@ async def test_servers_die_with_a_killed_starter(tmp_path: Path) -> None:
 async def test_a_killed_worker_takes_its_servers_along_and_a_new_one_goes_on(
     tmp_path: Path,
 ) -> None:
-    """`onward-worker --local`: found while it lives, its folder its own, dead wholly, started again."""
+    """`onward-worker --local`: found while it lives, its folder its own, dead as one, restarted."""
     data_dir = tmp_path / ".onward"
     log = tmp_path / "log"
     worker = await WorkerProcess.start({}, args=["--local"], log=log)  # its folder is ./.onward
