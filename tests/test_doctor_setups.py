@@ -20,6 +20,7 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from test_redis_servers import ClusterNode
 
 from onward.company import Company
 from onward.connection import connect
@@ -27,6 +28,8 @@ from onward.console import Output
 from onward.doctor import clocks, examining
 from onward.doctor.command import doctor
 from onward.local_services import RedisServer, TemporalServer, redis_server
+from onward.local_services.data_dir import held_folder
+from onward.local_services.redis import find_valkey
 from onward.names import WAITING
 from onward.payload_folder import mark
 from onward.permissions import KEYS, NEEDED
@@ -199,6 +202,13 @@ async def _less_rights(setup: Setup) -> None:
     setup.set(ONWARD_REDIS_URL=setup.server.url.replace("//", f"//{USER}:{PASSWORD}@"))
 
 
+async def _cluster(setup: Setup) -> None:
+    node = ClusterNode(setup.stack.enter_context(held_folder(None, "redis")), find_valkey())
+    await node.start()
+    setup.stack.push_async_callback(node.stop)
+    setup.set(ONWARD_REDIS_URL=node.url)
+
+
 async def _evicting_redis(setup: Setup) -> None:
     await setup.redis.config_set("maxmemory-policy", "allkeys-lru")
 
@@ -333,6 +343,7 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
     "no URL of a Redis": (_no_url, "Redis", "wrong", "ONWARD_REDIS_URL is 'http.*redis://"),
     "wrong password": (_wrong_password, "Redis", "away", "does not let us in.*ONWARD_REDIS_URL"),
     "a permission lacks": (_less_rights, "permissions", "wrong", "SETUSER app .* .hexists$"),
+    "Redis is a cluster": (_cluster, "guarantee", "wrong", "is a cluster.*cluster mode off"),
     "Redis evicts": (_evicting_redis, "guarantee", "wrong", "allkeys-lru.*Set maxmemory-policy"),
     "Redis is full": (_full_redis, "memory", "wrong", r"used \(\d+%\).*raise maxmemory"),
     "Redis forgets": (_forgetful_redis, "persistence", "note", "no append.*SET appendonly yes"),
@@ -372,6 +383,7 @@ ALSO = {
     "no Redis": {"workers": "wrong"},
     "no URL of a Redis": {"workers": "wrong"},
     "wrong password": {"workers": "wrong"},
+    "Redis is a cluster": {"workers": "wrong"},
     "Redis forgets": {"guarantee": "note"},
     "a permission lacks": {"watching": "note", "guarantee": "note"},
 }

@@ -5,11 +5,12 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from onward.checks import Check
 from onward.doctor.site import Site
-from onward.guarantee import Guarantee, guarantee
+from onward.errors import UsageError
+from onward.guarantee import Guarantee, guarantee, refuse_mode
 from onward.invoked import program
 from onward.memory import FULL, run_sizes
 from onward.pausing.switch import Switch, in_words
@@ -25,18 +26,23 @@ async def look(site: Site) -> AsyncIterator[Check]:
     yield await _server(redis, site.redis_url)
     async for check in _permissions(redis):
         yield check
+    async for check in _promises(redis):
+        yield check
+    async for check in _paused(redis, site.target.namespace):
+        yield check
+
+
+async def _promises(redis: Redis) -> AsyncIterator[Check]:
     try:
         found = await guarantee(redis)
     except NoPermissionError as error:
         yield Check("guarantee", "wrong", f"cannot be read: {error}")
-    else:
-        yield _guarantee(found)
-        yield _persistence(await cast("Any", redis).info("persistence"))
-        yield _memory(found)
+        return
+    yield _guarantee(found)
+    yield _persistence(await cast("Any", redis).info("persistence"))
+    yield _memory(found)
     if sizes := await run_sizes(redis):
         yield Check("open runs", "ok", str(sizes), figures=asdict(sizes))
-    async for check in _paused(redis, site.target.namespace):
-        yield check
 
 
 async def _server(redis: Redis, url: str) -> Check:
@@ -46,13 +52,9 @@ async def _server(redis: Redis, url: str) -> Check:
         return Check("Redis", "ok", shown(url))
     kind = str(info.get("server_name", "redis"))
     version = str(info.get(f"{kind}_version", info.get("redis_version", "of unknown version")))
-    mode = str(info.get("redis_mode", "standalone"))
+    mode = str(info.get("redis_mode") or info.get("server_mode", "standalone"))
     figures = {"server": kind, "version": version, "mode": mode}
-    found = f"{shown(url)}, {kind} {version}, {mode}"
-    if mode == "sentinel":
-        todo = "It keeps no data: write redis+sentinel://… in ONWARD_REDIS_URL, and it leads there"
-        return Check("Redis", "wrong", found, todo, figures)
-    return Check("Redis", "ok", found, figures=figures)
+    return Check("Redis", "ok", f"{shown(url)}, {kind} {version}, {mode}", figures=figures)
 
 
 async def _permissions(redis: Redis) -> AsyncIterator[Check]:
@@ -69,12 +71,12 @@ async def _permissions(redis: Redis) -> AsyncIterator[Check]:
 
 def _guarantee(found: Guarantee) -> Check:
     figures = {"strict": found.strict, "reasons": found.reasons, "evicts": found.evicts}
-    refused = "; workers refuse this server"
-    if found.cluster:
-        todo = f"Set ONWARD_REDIS_URL to a server with cluster mode off{refused}"
-        return Check("guarantee", "wrong", str(found), todo, figures)
+    try:
+        refuse_mode(found)
+    except UsageError as error:
+        return Check("guarantee", "wrong", str(error), figures=figures)
     if found.evicts:
-        todo = f"Set maxmemory-policy noeviction{refused}"
+        todo = "Set maxmemory-policy noeviction; workers refuse this server"
         return Check("guarantee", "wrong", str(found), todo, figures)
     return Check("guarantee", "ok" if found.strict else "note", str(found), figures=figures)
 
@@ -115,7 +117,7 @@ async def _paused(redis: Redis, namespace: str) -> AsyncIterator[Check]:
     """Look which agents people have paused."""
     try:
         paused = await Switch(redis, namespace).paused()
-    except NoPermissionError:  # said above, with what grants it
+    except ResponseError:  # no permission, or a cluster; said above, with what to do
         return
     if paused:
         agents = {agent: each.model_dump(mode="json") for agent, each in paused.items()}
