@@ -82,7 +82,9 @@ class Reader:
         self._done.add(text)
         return text
 
-    async def types(self, command: str, changes: Mapping[str, str] | None = None) -> "Said":
+    async def types(
+        self, command: str, changes: Mapping[str, str] | None = None, deadline_s: float = 60
+    ) -> "Said":
         """Type a command, with `changes` made in its text first, and wait for its end."""
         self._done.add(command)
         typed = _changed(command, changes or {})
@@ -94,7 +96,7 @@ class Reader:
             ran = await self.cli(*words[1:])
             return Said(ran.code, ran.out + ran.err)
         process = await self._start(typed)
-        return Said(await process.wait(60), process.output())
+        return Said(await process.wait(deadline_s), process.output())
 
     @asynccontextmanager
     async def running(

@@ -30,7 +30,7 @@ async def test_contributing(tmp_path: Path) -> None:
 
 SMALL = {
     "caching.py": "caching.py --steps 3",
-    "peers.py": "peers.py --without pydantic_ai --steps 3 --rounds 1",
+    "peers.py": "peers.py --without pydantic_ai --without usual_pattern --steps 3 --rounds 1",
     "throughput.py": "throughput.py --runs 2 --steps 2 --rounds 1",
     "--steps 1000 --result-bytes 16384": "--steps 10 --result-bytes 1024",
 }
@@ -38,7 +38,7 @@ SMALL = {
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("page", ["docs/caching.md", "docs/performance.md"])
 async def test_benchmarks(page: str, tmp_path: Path) -> None:
     """Each command measures and writes the figures that it names; then tables can be made of them.
@@ -50,7 +50,7 @@ async def test_benchmarks(page: str, tmp_path: Path) -> None:
     (tmp_path / ".venv").symlink_to(sys.prefix)
     reader = Reader(page, tmp_path, {"PYTHONPATH": f"{tmp_path}:{ROOT}"})
     for command in [each for each in reader.untyped() if "benchmarks.document" not in each]:
-        said = await reader.types(command, those_in(command, PLANNED | SMALL))
+        said = await reader.types(command, those_in(command, PLANNED | SMALL), 300)
         assert said.status == 0, said.output
         if " > docs/figures/" in command:
             assert json.loads((tmp_path / command.split(" > ")[1]).read_text())
