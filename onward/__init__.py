@@ -13,11 +13,13 @@ __all__ = [
     "Rule",
     "ToolContext",
     "WaitingNotice",
+    "run_agent",
     "tool",
 ]
 
 if TYPE_CHECKING:
     from onward.agents import Agent, App
+    from onward.child import run_agent
     from onward.errors import NotSent, Rejected
     from onward.messages import Limits
     from onward.notices import WaitingNotice
@@ -36,6 +38,7 @@ else:
         "Rule": "onward.rules",
         "ToolContext": "onward.tools.context",
         "WaitingNotice": "onward.notices",
+        "run_agent": "onward.child",
         "tool": "onward.tools.decorator",
     }
 

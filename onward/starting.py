@@ -132,8 +132,8 @@ async def _start_new(
             result_type=RunResult,
             id_reuse_policy=reuse.ALLOW_DUPLICATE if again else reuse.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
-            memo=_memo(request),
-            static_summary=_summary(request),
+            memo=memo(request, datetime.now(UTC)),
+            static_summary=summary(request),
             search_attributes=at_start(request.agent, request.tags, known),
             rpc_timeout=history.RPC_TIMEOUT,
         )
@@ -152,19 +152,21 @@ def _unknown_attribute(error: RPCError) -> bool:
     return error.status == RPCStatusCode.INVALID_ARGUMENT and _ATTRIBUTE in error.message
 
 
-def _memo(request: RunRequest) -> dict[str, Any]:
+def memo(request: RunRequest, now: datetime) -> dict[str, Any]:
+    """Write what lists show of a run that starts now."""
     return {
         "agent": request.agent,
         "prompt": _title(request)[:MEMO_PROMPT_CHARS],
         "workspace": request.workspace.path if request.workspace else "",
         "deployment": request.deployment,
         # Temporal knows when the newest workflow run of a chain began; this is handed on.
-        STARTED_MEMO: datetime.now(UTC).isoformat(),
+        STARTED_MEMO: now.isoformat(),
         TAGS_MEMO: request.tags,
     }
 
 
-def _summary(request: RunRequest) -> str:
+def summary(request: RunRequest) -> str:
+    """Say in a line what a run is about."""
     return _title(request).strip().splitlines()[0][:SUMMARY_CHARS]
 
 
@@ -190,7 +192,7 @@ async def _compare(client: Client, found: Run, request: RunRequest) -> None:
     if first is None:
         # Its first workflow run is older than the namespace's retention: what was carried along
         # names agent and folder, and the memo begins with the prompt.
-        request = request.model_copy(update={"prompt": _memo(request)["prompt"]})
+        request = request.model_copy(update={"prompt": _title(request)[:MEMO_PROMPT_CHARS]})
     was = first or await _carried_request(client, found)
     given = [
         ("agent", was.agent, request.agent),

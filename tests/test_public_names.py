@@ -18,6 +18,7 @@ def test_public_names_are_exactly_these() -> None:
         "Rule",
         "ToolContext",
         "WaitingNotice",
+        "run_agent",
         "tool",
     ]
     assert all(hasattr(onward, name) for name in onward.__all__)

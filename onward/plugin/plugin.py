@@ -10,6 +10,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import ReplayerConfig, Worker, WorkerConfig
 
 from onward.agents import App
+from onward.child import in_deployment
 from onward.own_code import own
 from onward.plugin.converter import fit
 from onward.plugin.options import tuned
@@ -50,6 +51,7 @@ class OnwardPlugin(SimplePlugin):
         from onward.plugin.standing import Standing  # noqa: PLC0415
 
         refuse_our_names(config, self._app)
+        in_deployment(self._settings.deployment or "")
         client = self._storing(config["client"])
         self._standing[client] = standing = Standing(self._app, self._settings, client)
         ours = own("activities.every").activities_of(standing.services)

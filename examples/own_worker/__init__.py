@@ -1,0 +1,1 @@
+"""Agents beside a team's own Temporal workflows, in its own worker."""

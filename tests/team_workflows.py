@@ -1,0 +1,48 @@
+"""Workflows of a team that has a worker of its own; they run in the sandbox."""
+
+from dataclasses import dataclass
+
+from temporalio import workflow
+
+from onward import run_agent
+from onward.messages import LimitOverrides, RunResult
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a parent is to ask an agent for."""
+
+    id: str
+    prompt: str
+    agent: str = "tester"
+    max_steps: int = 10
+
+
+@workflow.defn
+class Parent:
+    """Runs one agent."""
+
+    @workflow.run
+    async def run(self, asked: Asked) -> RunResult:
+        """Run an agent."""
+        limits = LimitOverrides(max_steps=asked.max_steps)
+        return await run_agent(asked.agent, asked.prompt, id=asked.id, limits=limits)
+
+
+@workflow.defn
+class Bulky:
+    """Has a long result and no agent."""
+
+    @workflow.run
+    async def run(self) -> str:
+        """Say something long."""
+        return "x" * 200_000
+
+
+@workflow.defn(name="agent")
+class TheirAgent:
+    """Is named like Onward's runs."""
+
+    @workflow.run
+    async def run(self) -> None:
+        """Do nothing."""
