@@ -14,12 +14,14 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from onward import json_text
 from onward.errors import LedgerGap, PayloadError
 from onward.failpoints import failpoint, pass_return
 from onward.ledger import Claim, Verdict
 from onward.messages import CallResult, ClaudeReply, ToolInput
+from onward.names import WORKFLOW
 from onward.tools import Tool, ToolContext, error_content, meaning
 from onward.tools.read_result import read_result
 from onward.tools.workspace import WorkspaceElsewhere, check
@@ -59,8 +61,14 @@ class ToolActivity:
     @activity.defn(dynamic=True)
     async def run_tool(self, args: Sequence[RawValue]) -> CallResult:
         """Run one call, or return what the ledger knows of it."""
-        given: ToolInput = activity.payload_converter().from_payload(args[0].payload, ToolInput)
         name = activity.info().activity_type
+        if activity.info().workflow_type != WORKFLOW:  # one of a team's own, in its own worker
+            raise ApplicationError(
+                f"no activity {name!r} is registered on this worker. Register it; tools of agents "
+                "are run by agents alone",
+                type="NotFoundError",  # as the SDK's, and retried likewise: a deploy mends it
+            )
+        given: ToolInput = activity.payload_converter().from_payload(args[0].payload, ToolInput)
         async with Pulse(given.takeover_s) as pulse, Lease(given.takeover_s) as lease:
             pulse.details = _last_said()  # each beat takes the place of the one before
             with translated():

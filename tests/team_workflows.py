@@ -1,8 +1,10 @@
 """Workflows of a team that has a worker of its own; they run in the sandbox."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 
 from onward import run_agent
 from onward.messages import LimitOverrides, RunResult
@@ -37,6 +39,20 @@ class Bulky:
     async def run(self) -> str:
         """Say something long."""
         return "x" * 200_000
+
+
+@workflow.defn
+class Forgetful:
+    """Asks for an activity that nobody registered."""
+
+    @workflow.run
+    async def run(self) -> None:
+        """Ask for it once."""
+        await workflow.execute_activity(
+            "forgotten",
+            start_to_close_timeout=timedelta(seconds=10),
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
 
 
 @workflow.defn(name="agent")

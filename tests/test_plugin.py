@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from agent_runs import Bench, app_of, says, uses
-from team_workflows import Asked, Bulky, Parent, TheirAgent
+from team_workflows import Asked, Bulky, Forgetful, Parent, TheirAgent
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue
@@ -74,7 +74,9 @@ async def team(
     monkeypatch.setenv("ANTHROPIC_BASE_URL", bench.api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     client = await connected_anew(bench, OnwardPlugin(app_of(look), settings))
-    async with Worker(client, task_queue=bench.queue, workflows=[Parent, Bulky], **NO_CACHE):
+    async with Worker(
+        client, task_queue=bench.queue, workflows=[Parent, Bulky, Forgetful], **NO_CACHE
+    ):
         yield Team(bench, client)
 
 
@@ -159,6 +161,14 @@ async def test_a_parents_cancel_ends_the_run_cleanly(team: Team) -> None:
     types = [e.activity_task_scheduled_event_attributes.activity_type.name for e in events]
     assert [name for name in types if name][-1] == "end"
     assert events[-1].HasField("workflow_execution_canceled_event_attributes")
+
+
+async def test_an_activity_that_the_team_forgot_to_register_is_named(team: Team) -> None:
+    """The dynamic activity that runs tools is asked for whatever has no other."""
+    name = f"forgetful-{uuid.uuid4().hex}"
+    with pytest.raises(WorkflowFailureError) as caught:
+        await team.client.execute_workflow(Forgetful.run, id=name, task_queue=team.bench.queue)
+    assert "no activity 'forgotten' is registered" in str(caught.value.cause.__cause__)
 
 
 # ---- what a team's worker may hold already
