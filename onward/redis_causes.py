@@ -40,16 +40,15 @@ _NO_TLS = (
 def cause(error: Exception, url: str) -> str:
     """Say why, and what to do about it."""
     place, text = parse(url), str(error)
-    if isinstance(error, MasterNotFoundError):
-        return f"{text}. Correct what is said of the Sentinels {_WHERE}"
     if isinstance(error, AuthenticationError):
         found = text.strip(" .")
         return f"it does not let us in ({found}). Correct user and password {_WHERE}"
-    if place.tls:
-        said = next((said for sign, said in _TLS.items() if sign in text), None)
-        if said:
-            return said
-    elif "reading from" in text or "closed by server" in text:
+    said = next((said for sign, said in _TLS.items() if place.tls and sign in text), None)
+    if said:
+        return said
+    if isinstance(error, MasterNotFoundError):
+        return f"{text}. Correct what is said of the Sentinels {_WHERE}"
+    if not place.tls and ("reading from" in text or "closed by server" in text):
         return _NO_TLS
     return f"{_found(error, place)}. {_way()}"
 

@@ -10,6 +10,7 @@ from redis.asyncio.sentinel import (
     SentinelManagedConnection,
     SentinelManagedSSLConnection,
 )
+from redis.exceptions import RedisError
 
 from onward.redis_url import Place
 
@@ -26,21 +27,31 @@ def sentinel_client(place: Place, **options: Any) -> Redis:
 
 
 class _Sentinels(Sentinel):
-    """Those that know the primary. redis-py's error about them is a page long."""
+    """Those that know the primary. redis-py's error is a page long and tells no cause."""
 
     async def discover_master(self, service_name: str) -> tuple[str, int]:
         try:
             return cast("tuple[str, int]", await cast("Any", super()).discover_master(service_name))
         except MasterNotFoundError as error:
-            raise MasterNotFoundError(self._found(service_name, str(error))) from None
+            raise MasterNotFoundError(await self._found(service_name, str(error))) from None
 
-    def _found(self, name: str, text: str) -> str:
+    async def _found(self, name: str, text: str) -> str:
         asked, unanswered = len(self.sentinels), text.count(">)> - ")
         if "AuthenticationError" in text:
             return "a Sentinel does not let us in (sentinel_username, sentinel_password)"
-        if unanswered == asked:
-            return f"none of its {asked} Sentinels answers"
-        return f"its Sentinels know no {name!r} that is up ({unanswered} of {asked} do not answer)"
+        if unanswered < asked:
+            return (
+                f"its Sentinels know no {name!r} that is up ({unanswered} of {asked} do not answer)"
+            )
+        return f"none of its {asked} Sentinels answers ({await self._silence()})"
+
+    async def _silence(self) -> str:
+        """Say why the first of them does not answer."""
+        try:
+            await self.sentinels[0].ping()
+        except RedisError as error:
+            return str(error).strip(" .")
+        return "now one does"
 
 
 class _Pool(SentinelConnectionPool):

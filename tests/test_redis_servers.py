@@ -13,7 +13,7 @@ from certificates import write_certificates, write_pair
 from crash_runs import CrashBench
 from page_settings import settings_of
 from redis_guarded import Guarded, guarded
-from redis_tls import TlsRedis, tls_redis
+from redis_tls import TlsRedis, tls_redis, tls_sentinel
 
 from onward.errors import ConnectError, UsageError
 from onward.guarantee import guarantee, refuse_mode
@@ -183,6 +183,15 @@ async def test_tls_on_one_side_alone_is_told(servers: dict[str, TlsRedis]) -> No
     assert "does not expect TLS" in await _refusal(quickly)
 
 
+async def test_tls_reaches_through_sentinel(servers: dict[str, TlsRedis], files: Path) -> None:
+    """`rediss+sentinel` is TLS to Sentinel and server, with the same CA; a wrong one is told."""
+    async with tls_sentinel(files, servers["tls"]) as sentinel:
+        url = f"rediss+sentinel://127.0.0.1:{sentinel.ports[1]}/ledger/0?ssl_ca_certs={files}"
+        async with redis_client(f"{url}/ca.pem") as redis, redis_errors(url):
+            await loaded(redis, pytest.fail)
+        assert "nobody who is trusted here" in await _refusal(f"{url}/other-ca.pem")
+
+
 # ---- Sentinel
 
 
@@ -197,7 +206,7 @@ async def test_what_is_wrong_with_sentinels_is_said_in_one_sentence(trio: Guarde
     """Another name, all of them away, their password, the server's: each is told apart."""
     for old, new, said in (
         ("/ledger/", "/other/", "its Sentinels know no 'other' that is up (1 of 2 do not answer)"),
-        (f":{trio.sentinel.ports[0]}", ":2", "none of its 2 Sentinels answers"),
+        (f":{trio.sentinel.ports[0]}", ":2", "none of its 2 Sentinels answers (Error"),
         (
             "sentinel_password=of",
             "sentinel_password=",
@@ -219,6 +228,7 @@ async def test_a_server_behind_sentinel_is_lossy_without_a_replica_too(trio: Gua
 
 
 @pytest.mark.crash
+@pytest.mark.timeout(120)
 async def test_a_run_goes_on_when_sentinel_fails_over(
     crash_bench: CrashBench, trio: Guarded
 ) -> None:
