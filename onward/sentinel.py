@@ -48,7 +48,7 @@ class _Sentinels(Sentinel):
     async def _silence(self) -> str:
         """Say why the first of them does not answer."""
         try:
-            await self.sentinels[0].ping()
+            await cast("Any", self.sentinels[0]).ping()
         except RedisError as error:
             return str(error).strip(" .")
         return "now one does"
