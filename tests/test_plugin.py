@@ -173,6 +173,8 @@ async def test_an_activity_that_the_team_forgot_to_register_is_named(team: Team)
 
 # ---- what a team's worker may hold already
 
+OTHER = App(Agent("other", model="claude-sonnet-5-5"))
+
 
 @activity.defn(name="look")
 async def their_look() -> None:
@@ -207,6 +209,13 @@ async def test_names_that_agents_need_are_refused_at_the_start(
         Worker(bench.temporal, task_queue=bench.queue, plugins=[plugin], **held)
 
 
+async def test_two_plugins_are_refused(bench: Bench, settings: Settings) -> None:
+    """Each would bring the workflow and a dynamic activity."""
+    one, other = (OnwardPlugin(app, settings) for app in (app_of(look), OTHER))
+    with pytest.raises(AppError, match="two OnwardPlugins"):
+        Worker(bench.temporal, task_queue=bench.queue, plugins=[one, other])
+
+
 async def test_a_worker_that_cannot_keep_its_promise_does_not_begin(
     bench: Bench, settings: Settings
 ) -> None:
@@ -220,9 +229,6 @@ async def test_a_worker_that_cannot_keep_its_promise_does_not_begin(
     with pytest.raises(ConnectError, match="no Redis"):
         async with worker:
             await asyncio.Event().wait()
-
-
-OTHER = App(Agent("other", model="claude-sonnet-5-5"))
 
 
 async def test_two_apps_do_not_share_a_task_queue(bench: Bench, settings: Settings) -> None:

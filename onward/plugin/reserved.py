@@ -9,6 +9,9 @@ from temporalio.worker import WorkerConfig
 from onward.agents import App
 from onward.errors import AppError
 from onward.names import RESERVED_ACTIVITIES, WORKFLOW
+from onward.own_code import own
+
+_APART = "Rename it, or give it a worker and a task queue of its own"
 
 
 def refuse_our_names(config: WorkerConfig, app: App) -> None:
@@ -16,8 +19,33 @@ def refuse_our_names(config: WorkerConfig, app: App) -> None:
 
     An activity that is named like a tool would be run in its place, and past the ledger.
     """
+    workflows = config.get("workflows") or ()
+    _refuse_a_second_plugin(workflows)
+    _refuse_workflows(workflows)
+    _refuse_activities(config.get("activities") or (), app)
+
+
+def _refuse_a_second_plugin(workflows: Iterable[type]) -> None:
+    if own("workflows.agent").AgentWorkflow in workflows:
+        raise AppError(
+            "the worker has two OnwardPlugins, or one of its own beside its client's. Give one to "
+            "the client, with an App of all agents"
+        )
+
+
+def _refuse_workflows(workflows: Iterable[type]) -> None:
+    names = {workflow._Definition.must_from_class(each).name for each in workflows}  # noqa: SLF001
+    if WORKFLOW in names:
+        raise AppError(
+            f"the worker has a workflow of type {WORKFLOW!r}, which is that of Onward's runs. "
+            f"{_APART}"
+        )
+
+
+def _refuse_activities(activities: Iterable[Callable[..., Any]], app: App) -> None:
     tools = {tool.name for agent in app.agents.values() for tool in agent.offered}
-    for name in _activities(config.get("activities") or ()):
+    for each in activities:
+        name = activity._Definition.must_from_callable(each).name  # noqa: SLF001
         if name is None:
             raise AppError(
                 "the worker has a dynamic activity; Onward runs tools by one, and Temporal allows "
@@ -27,20 +55,5 @@ def refuse_our_names(config: WorkerConfig, app: App) -> None:
             what = "a tool of this app" if name in tools else "an activity of Onward's"
             raise AppError(
                 f"the worker has an activity {name!r}, which is also the name of {what}: Temporal "
-                "would run the one for the other. Rename it, or give it a worker and a task queue "
-                "of its own"
+                f"would run the one for the other. {_APART}"
             )
-    if WORKFLOW in _workflows(config.get("workflows") or ()):
-        raise AppError(
-            f"the worker has a workflow of type {WORKFLOW!r}, which is that of Onward's runs. "
-            "Rename it (@workflow.defn(name=…)), or give it a worker and a task queue of its own"
-        )
-
-
-def _activities(given: Iterable[Callable[..., Any]]) -> Iterable[str | None]:
-    """Names under which they are registered; None of a dynamic one."""
-    return (activity._Definition.must_from_callable(each).name for each in given)  # noqa: SLF001
-
-
-def _workflows(given: Iterable[type]) -> set[str | None]:
-    return {workflow._Definition.must_from_class(each).name for each in given}  # noqa: SLF001
