@@ -18,6 +18,9 @@ from onward import Agent, App, tool
 from onward.testing import wait_until
 from onward.testing.messages_api import Step
 
+WHERE = ("TEMPORAL_ADDRESS", "ONWARD_REDIS_URL", "ONWARD_TASK_QUEUE", "ONWARD_PAYLOAD_DIR")
+"""Settings by which commands find the bench."""
+
 
 @tool(effect="keyed", ask="always")
 async def refund(order: str) -> str:
@@ -42,10 +45,7 @@ class Desk:
 
     def reader(self, page: str) -> Reader:
         """Make somebody who has the page, and settings that lead to the worker."""
-        names = ("ADDRESS", "REDIS_URL", "TASK_QUEUE", "PAYLOAD_DIR")
-        env = {k: v for k, v in os.environ.items() if k.removeprefix("ONWARD_") in names}
-        env["TEMPORAL_ADDRESS"] = os.environ["TEMPORAL_ADDRESS"]
-        return Reader(page, self.folder, env, self.cli)
+        return Reader(page, self.folder, {name: os.environ[name] for name in WHERE}, self.cli)
 
     async def start(self, *steps: Step) -> Run:
         """Start a run."""

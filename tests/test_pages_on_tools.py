@@ -2,7 +2,6 @@
 
 import ast
 import asyncio
-import importlib
 import shutil
 import socket
 import sys
@@ -10,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from agent_double import Cli
@@ -51,7 +51,9 @@ async def test_testing_your_tools(  # noqa: PLR0917  (fixtures)
     At one point of the twelve, on servers that run already: all of it takes minutes.
     """
     (tmp_path / "refunds.py").write_text(REFUNDS)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    refunds = ModuleType("refunds")
+    exec(REFUNDS, vars(refunds))  # noqa: S102  (the lines above)
+    monkeypatch.setitem(sys.modules, "refunds", refunds)
     monkeypatch.setenv("PAYMENTS_URL", payments.url)
     servers = Servers(bench.temporal, temporal.address, redis_url, bench.api, tmp_path)
     testing = "onward.testing.crash_test.testing.servers"
@@ -61,9 +63,8 @@ async def test_testing_your_tools(  # noqa: PLR0917  (fixtures)
     (command,) = reader.commands("crashtest")
     held = await reader.types(command, {"--probe": "--points f1 --probe"})
     assert held.status == 0, held.output
-    names = vars(importlib.import_module("refunds")).copy()
     code = compile(reader.code("crash_test"), "page", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    await eval(code, names)  # noqa: S307  (our own page)
+    await eval(code, vars(refunds))  # noqa: S307  (our own page)
     assert reader.untyped() == set()
 
 
@@ -72,7 +73,7 @@ async def test_examples(tmp_path: Path) -> None:
     """A keyed refund without a key of Claude's, and a web page that starts and follows a run."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    reader = Reader("examples/README.md", tmp_path, {"ONWARD_DATA_DIR": ".onward"})
+    reader = Reader("examples/README.md", tmp_path)
     ports = {"8400": free_port(), "8500": free_port(), "8600": free_port()}
 
     def here(command: str) -> dict[str, str]:
@@ -86,7 +87,7 @@ async def test_examples(tmp_path: Path) -> None:
 
     (payments,) = reader.commands("onward.testing.payments")
     (claude,) = reader.commands("onward.testing.messages_api")
-    (*keyed, worker) = reader.commands("…  ")
+    (*keyed, worker) = reader.commands("# yours")
     (start,) = reader.commands("--id try-1")
     (*keyless, _, again) = reader.commands("[script:refund]")
     (web, *curls) = reader.commands("curl")
