@@ -176,7 +176,8 @@ def _no_answer(target: Target, error: Exception) -> str:
 
 
 def _envconfig() -> ClientConnectConfig:
-    environment = {**_dotenv(), **os.environ}
+    # An empty one is no setting, as with ours: Temporal's reader takes an empty API key for a key.
+    environment = {name: value for name, value in {**_dotenv(), **os.environ}.items() if value}
     named = environment.get("TEMPORAL_CONFIG_FILE")
     if named and not Path(named).is_file():  # Temporal's reader ignores it without a word
         raise UsageError(

@@ -77,8 +77,7 @@ def reach(
     def typed(door: str, settings: Mapping[str, str]) -> Awaitable[Ran]:
         where = {"TEMPORAL_CONFIG_FILE": "empty.pem", "TEMPORAL_ADDRESS": doors[door].address}
         for name, value in {**where, **settings}.items():
-            if value:
-                monkeypatch.setenv(name, value)
+            monkeypatch.setenv(name, value)
         return cli("list")
 
     return typed
@@ -95,17 +94,18 @@ def reach(
         ("mutual", {CA: "ca.pem", CERTIFICATE: "client.pem", KEY: "client.key"}),
         ("keyed", {CA: "ca.pem", "TEMPORAL_API_KEY": API_KEY}),
         ("plain", {"TEMPORAL_API_KEY": API_KEY, "TEMPORAL_TLS": "false"}),
+        ("plain", {"TEMPORAL_API_KEY": "", "TEMPORAL_TLS": "", CA: "", CERTIFICATE: "", KEY: ""}),
     ],
 )
 async def test_temporals_own_settings_reach_it(
     reach: Reach, doors: dict[str, FrontDoor], door: str, settings: dict[str, str]
 ) -> None:
-    """A CA of one's own, another name, a client certificate, an API key: each is used."""
+    """A CA of one's own, another name, a client certificate, an API key; empty ones are none."""
     ran = await reach(door, settings)
     assert ran.code == 0, ran.err
     assert doors[door].seen[-1].get("temporal-namespace") == "default"
     key = settings.get("TEMPORAL_API_KEY")
-    assert doors[door].seen[-1].get("authorization") == (key and f"Bearer {key}")
+    assert doors[door].seen[-1].get("authorization") == (f"Bearer {key}" if key else None)
 
 
 PAGE = "docs/temporal-servers.md"
