@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 from onward import claude
 from onward.agents import App
 from onward.company import Company
+from onward.former_releases import refuse_former
 from onward.guarantee import Guarantee, guarantee, refuse_eviction, refuse_mode
 from onward.janitor import Janitor
 from onward.memory import run_sizes
@@ -90,6 +91,7 @@ class Standing:
 
     async def _accompanied(self, worker: Worker, stack: AsyncExitStack) -> Sequence[str]:
         """Be one of the task queue's workers until `stack` ends; gives warnings of the others."""
+        await refuse_former(self._temporal, worker.task_queue, _log.info)
         folder = self._settings.payload_folder.absolute()
         me = Presence.of(
             worker.config().get("identity") or self._temporal.identity,
