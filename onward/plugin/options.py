@@ -1,10 +1,10 @@
 """How a worker must be set up so that a killed one is taken over in seconds."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-from temporalio.worker import WorkerConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 DRAIN = timedelta(seconds=25)
@@ -14,9 +14,8 @@ BEAT = timedelta(milliseconds=250)
 """Heartbeats reach the server at most this late, and a cancel reaches an activity as fast."""
 
 
-def tuned(config: WorkerConfig) -> WorkerConfig:
+def tuned(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Set what was left at Temporal's defaults; what somebody chose stays, if agents bear it."""
-    given = cast("dict[str, Any]", config)
     ours: dict[str, Any] = {
         "max_heartbeat_throttle_interval": min(given["max_heartbeat_throttle_interval"], BEAT),
         "default_heartbeat_throttle_interval": min(
@@ -28,7 +27,7 @@ def tuned(config: WorkerConfig) -> WorkerConfig:
     # A killed worker's runs go on elsewhere after this long, not after ten seconds.
     if given["sticky_queue_schedule_to_start_timeout"] == _TEMPORALS_STICKY:
         ours["sticky_queue_schedule_to_start_timeout"] = STICKY
-    return cast("WorkerConfig", given | ours)
+    return {**given, **ours}
 
 
 def _knowing_us(runner: object) -> object:

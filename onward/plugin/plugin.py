@@ -1,7 +1,7 @@
 """The plugin: what it adds to a client, to a worker, to a replayer."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from temporalio.client import Client, ClientConfig
@@ -35,7 +35,7 @@ class OnwardPlugin(SimplePlugin):
 
         Raises `UsageError` for a setting that is not possible.
         """
-        super().__init__("onward.OnwardPlugin")
+        super().__init__("onward.OnwardPlugin")  # pyright: ignore[reportUnknownMemberType]
         self._app, self._settings = app, settings or load_settings()
         self._standing = WeakKeyDictionary[Client, Any]()
         """Of each worker, by the client that only it has."""
@@ -50,15 +50,18 @@ class OnwardPlugin(SimplePlugin):
         # A client without a worker does not pay for loading Claude's.
         from onward.plugin.standing import Standing  # noqa: PLC0415
 
-        refuse_our_names(config, self._app)
+        given = cast("dict[str, Any]", config)
+        refuse_our_names(given, self._app)
         in_deployment(self._settings.deployment or "")
-        client = self._storing(config["client"])
+        client = self._storing(given["client"])
         self._standing[client] = standing = Standing(self._app, self._settings, client)
         ours = own("activities.every").activities_of(standing.services)
-        config["client"] = client
-        config["workflows"] = [*(config.get("workflows") or ()), _workflow()]
-        config["activities"] = [*(config.get("activities") or ()), *ours]
-        return tuned(config)
+        added: dict[str, Any] = {
+            "client": client,
+            "workflows": [*given["workflows"], _workflow()],
+            "activities": [*given["activities"], *ours],
+        }
+        return cast("WorkerConfig", tuned(given | added))
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Let histories of agents be replayed."""
@@ -74,7 +77,7 @@ class OnwardPlugin(SimplePlugin):
                 await next(worker)
         finally:
             # Else the `async with` of a worker that never began waits for its end for ever.
-            worker._shutdown_complete_event.set()  # noqa: SLF001
+            worker._shutdown_complete_event.set()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def _fit(self, given: DataConverter, *, stores: bool) -> DataConverter:
         return fit(given, self._settings.payload_folder, stores=stores)

@@ -1,10 +1,9 @@
 """Names that a team's own worker may not use beside agents: Temporal finds code by them alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from temporalio import activity, workflow
-from temporalio.worker import WorkerConfig
 
 from onward.agents import App
 from onward.errors import AppError
@@ -14,15 +13,14 @@ from onward.own_code import own
 _APART = "Rename it, or give it a worker and a task queue of its own"
 
 
-def refuse_our_names(config: WorkerConfig, app: App) -> None:
+def refuse_our_names(config: Mapping[str, Any], app: App) -> None:
     """Raise `AppError` where the worker has a workflow or an activity that agents need the name of.
 
     An activity that is named like a tool would be run in its place, and past the ledger.
     """
-    workflows = config.get("workflows") or ()
-    _refuse_a_second_plugin(workflows)
-    _refuse_workflows(workflows)
-    _refuse_activities(config.get("activities") or (), app)
+    _refuse_a_second_plugin(config["workflows"])
+    _refuse_workflows(config["workflows"])
+    _refuse_activities(config["activities"], app)
 
 
 def _refuse_a_second_plugin(workflows: Iterable[type]) -> None:
@@ -34,8 +32,8 @@ def _refuse_a_second_plugin(workflows: Iterable[type]) -> None:
 
 
 def _refuse_workflows(workflows: Iterable[type]) -> None:
-    names = {workflow._Definition.must_from_class(each).name for each in workflows}  # noqa: SLF001
-    if WORKFLOW in names:
+    definitions: Any = getattr(workflow, "_Definition")  # noqa: B009  (no public way tells names)
+    if WORKFLOW in {definitions.must_from_class(each).name for each in workflows}:
         raise AppError(
             f"the worker has a workflow of type {WORKFLOW!r}, which is that of Onward's runs. "
             f"{_APART}"
@@ -43,9 +41,10 @@ def _refuse_workflows(workflows: Iterable[type]) -> None:
 
 
 def _refuse_activities(activities: Iterable[Callable[..., Any]], app: App) -> None:
+    definitions: Any = getattr(activity, "_Definition")  # noqa: B009
     tools = {tool.name for agent in app.agents.values() for tool in agent.offered}
     for each in activities:
-        name = activity._Definition.must_from_callable(each).name  # noqa: SLF001
+        name = definitions.must_from_callable(each).name
         if name is None:
             raise AppError(
                 "the worker has a dynamic activity; Onward runs tools by one, and Temporal allows "

@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -94,7 +94,7 @@ class Standing:
         await refuse_former(self._temporal, worker.task_queue, _log.info)
         folder = self._settings.payload_folder.absolute()
         me = Presence.of(
-            worker.config().get("identity") or self._temporal.identity,
+            cast("dict[str, Any]", worker.config())["identity"] or self._temporal.identity,
             tuple(self._app.agents),
             app=self._settings.app,
             folder=str(folder),
