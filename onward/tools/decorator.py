@@ -1,5 +1,6 @@
 """`@tool`: a typed function becomes something Claude can ask for, and stays a function."""
 
+import copy
 import functools
 import inspect
 import re
@@ -57,6 +58,12 @@ class Tool(Generic[P, R]):
 
         Imports `anthropic` (a second or more). Raises `AppError` for types without a schema.
         """
+        return copy.deepcopy(self._defined)
+
+    # Once, not for every run: what `beta_tool` makes refers to itself through pydantic's own code,
+    # where no garbage collector sees it, so a worker would grow with each run that it begins.
+    @cached_property
+    def _defined(self) -> dict[str, Any]:
         from anthropic import beta_tool  # noqa: PLC0415  (costs a second, only workers need it)
 
         try:
