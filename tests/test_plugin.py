@@ -113,6 +113,17 @@ async def test_long_results_of_agents_are_files_and_the_teams_own_are_not(
     assert {f.name for f in settings.payload_folder.rglob("*") if len(f.name) == 64} == kept
 
 
+async def test_the_whole_text_of_a_long_result_is_a_file_and_not_in_redis(team: Team) -> None:
+    """Else the ledger fills with it, and every continuation of the run carries it along."""
+    parent = await team.start(uses(("look", {"where": "x" * 5})), says())
+    await parent.result()
+    redis: Any = team.bench.redis
+    name = parent.id.removesuffix("-parent")
+    keys = [key async for key in redis.scan_iter(match=f"onward:{{{name}:*", count=1000)]
+    assert keys
+    assert sum([await redis.memory_usage(key) for key in keys]) < 100_000
+
+
 async def test_a_limit_and_a_failure_are_results_too(team: Team) -> None:
     """Whatever the outcome, the parent is told what it cost."""
     limited = await team.start(uses(("look", {"where": "x"})), says(), max_steps=1)

@@ -56,6 +56,9 @@ def _both(theirs: ExternalStorage | None, ours: PayloadStore, *, stores: bool) -
 
     def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
         target = context.target
+        if stores and target is None:
+            # Nobody's: what `onward.segments` keeps, which says from which size on.
+            return ours
         if isinstance(target, StorageDriverWorkflowInfo) and target.type == WORKFLOW:
             return ours if stores and payload.ByteSize() >= LARGE_BYTES else None
         if others is None or (least is not None and payload.ByteSize() < least):
