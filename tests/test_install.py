@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from agent_runs import says, uses
 from pages import ROOT, Said
 
@@ -21,7 +22,7 @@ from onward.local_services import RedisServer, TemporalServer
 from onward.managed_process import ManagedProcess, clean_env
 from onward.testing.messages_api import Script, ScriptedAPI
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass(frozen=True)
@@ -43,57 +44,18 @@ class Installed:
         return [path for path, *_ in csv.reader(record.read_text().splitlines())]
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+@pytest_asyncio.fixture
+async def installed(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Installed]:
     folder = tmp_path_factory.mktemp("nothing")
-    began = subprocess.run(
-        [ROOT / "tests" / "from_nothing.sh", folder],
-        env=clean_env(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=170,
-    )
-    assert began.returncode == 0, began.stdout
-    yield Installed(folder, began.stdout)
+    script = [str(ROOT / "tests" / "from_nothing.sh"), str(folder)]
+    began = await ManagedProcess.spawn(script, log=folder / "story.log", env=clean_env())
+    try:
+        assert await began.wait(170) == 0, began.output()
+    finally:
+        await began.stop()
+    yield Installed(folder, began.output())
     shutil.rmtree(folder / ".venv")  # pytest keeps the folders of three sessions
 
-
-@pytest.mark.crash
-def test_from_nothing_to_a_run_that_outlives_its_worker(installed: Installed) -> None:
-    """A newcomer needs the wheel and the README's fifteen lines: one refund for each order."""
-    assert "20 calls of run batch-1: 20 done" in installed.story
-
-
-def test_the_wheel_brings_one_package_and_two_commands(installed: Installed) -> None:
-    """Nothing of the name `workflows` or `worker` lands where a shop's own code is found."""
-    (info,) = {path.split("/")[0] for path in installed.record() if ".dist-info" in path}
-    assert {path.split("/")[0] for path in installed.record()} == {"onward", info, ".."}
-    outside = {path for path in installed.record() if path.startswith("..")}
-    assert outside == {"../../../bin/onward", "../../../bin/onward-worker"}
-    assert {"onward/app/workflows/agent.py", "onward/app/worker.py"} <= set(installed.record())
-
-
-def test_a_type_checker_sees_the_types_of_an_installed_onward(installed: Installed) -> None:
-    """A shop's mypy finds a wrong argument in its app, and nothing wrong in the README's."""
-    readme = (installed.folder / "refunds.py").read_text()
-    (installed.folder / "wrong.py").write_text(readme.replace('system="You', 'system=5, tool="You'))
-    checked = subprocess.run(
-        [
-            *(sys.executable, "-m", "mypy", "--strict", "refunds.py", "wrong.py"),
-            *("--python-executable", installed.bin / "python"),
-        ],
-        cwd=installed.folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert '"system" to "Agent" has incompatible type "int"' in checked.stdout
-    assert "refunds.py" not in checked.stdout
-
-
-# ---- in the folder of a shop that has workflows and a worker of its own
 
 _NOT_THIS = "raise SystemExit('the own module of the shop was taken for one of Onward')\n"
 _SHOP = {
@@ -138,31 +100,28 @@ class Shop:
     """The folder of somebody who runs Temporal already, and an environment with Onward in it."""
 
     folder: Path
+    installed: Installed
     env: dict[str, str]
 
     async def types(self, command: str, *words: str) -> Said:
         """Type an installed command, and wait for its end."""
-        process = await self._start(command, *words)
+        process = await self.starts(command, f"{self.installed.bin}/{command}", *words)
         return Said(await process.wait(120), process.output())
 
     @asynccontextmanager
     async def worker(self) -> AsyncGenerator[ManagedProcess]:
         """Run `onward-worker`."""
-        process = await self._start("onward-worker")
+        process = await self.starts("worker", f"{self.installed.bin}/onward-worker")
         try:
             await process.logged("polling", 60)
             yield process
         finally:
             await process.stop()
 
-    async def _start(self, command: str, *words: str) -> ManagedProcess:
-        bin_folder = self.env["PATH"].partition(os.pathsep)[0]
-        return await ManagedProcess.spawn(
-            [f"{bin_folder}/{command}", *words],
-            log=self.folder / f"{command}.log",
-            env=self.env,
-            cwd=self.folder,
-        )
+    async def starts(self, name: str, *argv: str) -> ManagedProcess:
+        """Start a command in this folder, with its output in `name.log`."""
+        log = self.folder / f"{name}.log"
+        return await ManagedProcess.spawn(argv, log=log, env=self.env, cwd=self.folder)
 
 
 @pytest.fixture
@@ -182,10 +141,38 @@ def shop(
     }
     whole = clean_env(env)
     whole.pop("PYTHONPATH", None)  # another test's forked workers may have set it, to this checkout
-    return Shop(tmp_path, whole)
+    return Shop(tmp_path, installed, whole)
 
 
-async def test_a_shops_own_code_is_its_own(shop: Shop) -> None:
+async def _from_nothing_to_a_run_that_outlives_its_worker(shop: Shop) -> None:
+    """A newcomer needs the wheel and the README's fifteen lines: one refund for each order."""
+    assert "20 calls of run batch-1: 20 done" in shop.installed.story
+
+
+async def _the_wheel_brings_one_package_and_two_commands(shop: Shop) -> None:
+    """Nothing of the name `workflows` or `worker` lands where a shop's own code is found."""
+    record = shop.installed.record()
+    (info,) = {path.split("/")[0] for path in record if ".dist-info" in path}
+    assert {path.split("/")[0] for path in record} == {"onward", info, ".."}
+    outside = {path for path in record if path.startswith("..")}
+    assert outside == {"../../../bin/onward", "../../../bin/onward-worker"}
+    assert {"onward/app/workflows/agent.py", "onward/app/worker.py"} <= set(record)
+
+
+async def _a_type_checker_sees_the_types_of_an_installed_onward(shop: Shop) -> None:
+    """A shop's mypy finds a wrong argument in its app, and nothing wrong in the README's."""
+    readme = (shop.installed.folder / "refunds.py").read_text()
+    (shop.folder / "right.py").write_text(readme)
+    (shop.folder / "wrong.py").write_text(readme.replace('system="You', 'system=5, tool="You'))
+    python = str(shop.installed.bin / "python")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python]
+    checked = await shop.starts("mypy", *mypy, "right.py", "wrong.py")
+    assert await checked.wait(120) == 1
+    assert '"system" to "Agent" has incompatible type "int"' in checked.output()
+    assert "right.py" not in checked.output()
+
+
+async def _a_shops_own_code_is_its_own(shop: Shop) -> None:
     """Its `workflows` and `activities` are what its app imports, and Onward's still run."""
     refund = uses(("refund", {"order_id": "A-1"}))
     async with ScriptedAPI({"default": Script(steps=[refund, says("Refunded.")])}) as api:
@@ -198,8 +185,7 @@ async def test_a_shops_own_code_is_its_own(shop: Shop) -> None:
     )
 
 
-@pytest.mark.crash
-async def test_a_shops_own_tool_is_crash_tested(shop: Shop) -> None:
+async def _a_shops_own_tool_is_crash_tested(shop: Shop) -> None:
     """`onward crashtest` forks Onward's workers in a folder that has a `worker` of its own."""
     tested = await shop.types(
         *("onward", "crashtest", "activities.refunds:refund"),
@@ -209,7 +195,7 @@ async def test_a_shops_own_tool_is_crash_tested(shop: Shop) -> None:
     assert tested.status == 0, tested.output
 
 
-async def test_a_worker_of_the_shops_tests_is_onwards(shop: Shop) -> None:
+async def _a_worker_of_the_shops_tests_is_onwards(shop: Shop) -> None:
     """`WorkerProcess` starts the installed worker, whatever the folder that it starts in holds."""
     program = "from onward import own_code; print(own_code.command('worker'))"
     said = await shop.types("python", "-c", program)
@@ -218,13 +204,33 @@ async def test_a_worker_of_the_shops_tests_is_onwards(shop: Shop) -> None:
     assert (helped.status, "Usage" in helped.output) == (0, True)
 
 
-async def test_the_commands_name_themselves(shop: Shop) -> None:
+async def _the_commands_name_themselves(shop: Shop) -> None:
     """What an installed Onward tells people to type can be typed."""
     helped = await shop.types("onward", "--help")
     assert "Usage: onward COMMAND" in helped.output
     mistaken = await shop.types("onward", "status")
     assert "`onward status --help` shows what is possible" in mistaken.output
     assert "(onward-worker)" in helped.output
+
+
+# One test: its environment is made once, and tests of one file may run in several processes.
+_PROOFS = (
+    _from_nothing_to_a_run_that_outlives_its_worker,
+    _the_wheel_brings_one_package_and_two_commands,
+    _a_type_checker_sees_the_types_of_an_installed_onward,
+    _a_shops_own_code_is_its_own,
+    _a_shops_own_tool_is_crash_tested,
+    _a_worker_of_the_shops_tests_is_onwards,
+    _the_commands_name_themselves,
+)
+
+
+@pytest.mark.crash
+async def test_an_installed_onward(shop: Shop, subtests: pytest.Subtests) -> None:
+    """The wheel is all that a newcomer needs, and a shop's own code and Onward's both run."""
+    for proof in _PROOFS:
+        with subtests.test(proof.__name__):
+            await proof(shop)
 
 
 # ---- beside a checkout there is no room for both
