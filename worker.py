@@ -1,7 +1,7 @@
 """Run a worker: it begins runs, asks Claude and runs tools, until it is told to stop.
 
-    python worker.py --local     with embedded servers, for a machine with nothing installed
-    python worker.py             with the servers that the environment names
+    onward-worker --local     with embedded servers, for a machine with nothing installed
+    onward-worker             with the servers that the environment names
 
 What it runs is `onward.OnwardPlugin`'s, which a team can add to a worker of its own as well.
 """
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import cyclopts
 from temporalio.service import RPCError
@@ -41,15 +41,15 @@ _HELP = """Run a worker: it begins runs, asks Claude and runs tools, until it is
 
 With embedded servers, for a machine with nothing installed:
 
-    python worker.py --local
+    onward-worker --local
 
 With the servers that the environment names (TEMPORAL_ADDRESS, ONWARD_REDIS_URL):
 
-    ONWARD_APP=refunds:app python worker.py
+    ONWARD_APP=refunds:app onward-worker
 """
 
 cli = cyclopts.App(
-    name="worker.py",
+    name="onward-worker",
     help=_HELP,
     help_format="markdown",
     version_flags=[],
@@ -160,9 +160,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
+def process() -> NoReturn:
+    """Run the command line of this process, and end it."""
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
     # The SDK's threads sometimes crash an interpreter that exits the long way.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    process()

@@ -1,6 +1,5 @@
 """The installed commands, `onward` and `onward-worker`; `python -m onward` is the first."""
 
-import os
 import sys
 from types import ModuleType
 from typing import NoReturn
@@ -17,11 +16,8 @@ def starter() -> NoReturn:
 
 def worker() -> NoReturn:
     """Run the command line of `onward-worker`, and end this process."""
-    code = _own("worker").main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # The SDK's threads sometimes crash an interpreter that exits the long way.
-    os._exit(code)
+    _own("worker").process()
+    raise AssertionError("worker.process has ended the process")
 
 
 def _own(name: str) -> ModuleType:

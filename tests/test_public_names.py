@@ -25,7 +25,7 @@ def test_public_names_are_exactly_these() -> None:
 
 
 def test_app_module_imports_neither_anthropic_nor_temporalio() -> None:
-    """Loading an app, the built-in one included, stays fast: starter.py and workflows do it."""
+    """Loading an app, the built-in one included, stays fast: commands and workflows do it."""
     code = (
         "import sys, onward, onward.builtin;"
         "heavy = ('anthropic', 'temporalio', 'jsonschema', 'httpx2');"
