@@ -40,7 +40,9 @@ async def test_a_recorded_history_replays(name: str) -> None:
 async def _replay(name: str) -> None:
     history = WorkflowHistory.from_json(name, RECORDED[name])
     replayer = Replayer(
-        workflows=[AgentWorkflow], data_converter=pydantic_data_converter, unsandboxed_workflow_runner=SANDBOX
+        workflows=[AgentWorkflow],
+        data_converter=pydantic_data_converter,
+        unsandboxed_workflow_runner=SANDBOX,
     )
     await replayer.replay_workflow(history)
 
