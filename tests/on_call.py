@@ -4,12 +4,13 @@ What a page calls `batch-1`, `support` or `A-17` has a name of its own in each t
 share Temporal and the payments service; whoever types puts the one in place of the other.
 """
 
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_runs import MODEL, Bench, Run
-from pages import Reader, Said
+from pages import Reader, Said, blocks
 from temporalio.client import WorkflowHandle
 
 from onward import Agent, App
@@ -30,7 +31,9 @@ class OnCall:
     _id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
 
     def __post_init__(self) -> None:
-        self.named("support")
+        # Other tests leave runs behind that wait, and whose workers are gone.
+        ours = f"onward list --waiting --agent {self.named('support')}"
+        self.puts(ours, "onward list --waiting")
 
     def named(self, page: str) -> str:
         """Name that stands for one of the page's."""
@@ -68,6 +71,16 @@ class OnCall:
         wanted = statuses or (0,) * len(commands)
         return [await self.types(*each) for each in zip(commands, wanted, strict=True)]
 
+    def shown(self, containing: str) -> re.Pattern[str]:
+        """Make what finds the page's example of output that holds this text in what was printed.
+
+        `…` stands for anything, one number or person for any other.
+        """
+        texts = (b.text for b in blocks(self.reader.page) if b.language == "text")
+        (text,) = (text for text in texts if containing in text)
+        found = re.escape(self._ours(text.strip())).replace("…", ".*").replace("ops@desk", r"\S+")
+        return re.compile(re.sub(r"\d+", r"\\d+", re.sub(r"(\\\s)+", r"\\s+", found)))
+
     async def types(self, command: str, status: int = 0) -> str:
         """Type one command that exits with `status`; returns what it printed."""
         said = await self.said(command)
@@ -78,3 +91,8 @@ class OnCall:
         """Type one command, with our names in place of the page's."""
         changes = {page: ours for page, ours in self._names.items() if page in command}
         return await self.reader.types(command, changes)
+
+    def _ours(self, text: str) -> str:
+        for page, ours in self._names.items():
+            text = text.replace(page, ours)
+        return text

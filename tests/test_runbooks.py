@@ -115,7 +115,7 @@ async def test_refunded_twice(crash_bench: CrashBench, on_call: Page) -> None:
         await person.types_block("onward pause")
         waits = await person.start("batch-3", refunds("A-18"), says())
         every, one = await person.types_block("onward audit --tag")
-        assert "tried    2 claims in the ledger, 2 attempts by Temporal" in one
+        assert person.shown("tried").search(one)
         effects = [each for each in crash_bench.payments.effects() if each.order == order]
         (twice, _), (once, _) = keys = Counter(str(each.key) for each in effects).most_common()
         assert [times for _, times in keys] == [2, 1]
@@ -140,8 +140,8 @@ async def test_redis_is_lost_or_full(bench: Bench, on_call: Page) -> None:
         await person.redis.kill()
         await wait_until(run.failing_activity, 30, what="a Redis that is missed")
         doctor, status = await person.types_block("onward status", 3, 0)
-        assert "away   Redis" in doctor
-        assert "the ledger's Redis cannot be used" in status
+        assert person.shown("away").search(doctor), doctor
+        assert person.shown("refund").search(status), status
         await person.redis.start()
         await redis.flushall()
         assert await outcomes(run) == ["completed"]
@@ -189,7 +189,7 @@ async def test_calls_in_doubt(crash_bench: CrashBench, on_call: Page) -> None:
     async with worker():
         await wait_until(partial(_doubts, person, 3), 30, what="three doubts")
         waiting, status, audit = await person.types_block("onward status")
-        assert sent in waiting
+        assert person.shown("pay_out").search(waiting), waiting
         assert "waiting (doubt)" in status
         assert "in doubt: its worker went away" in audit
         assert "is in doubt" in await person.types("onward result batch-1", 8)
@@ -203,7 +203,7 @@ async def test_calls_in_doubt(crash_bench: CrashBench, on_call: Page) -> None:
 
 
 async def _doubts(person: OnCall, count: int) -> bool:
-    listed = await person.types("onward list --waiting --agent support")
+    listed = await person.types("onward list --waiting")
     return listed.count("its worker went away") == count
 
 
@@ -222,12 +222,16 @@ async def test_the_api_is_down(bench: Bench, on_call: Page) -> None:
     """A closed port: what waits goes on by itself. A refused key: what ended goes on anew."""
     person, done, (port,) = on_call("docs/runbooks/api-down.md"), Refunds(), free_ports(1)
     url, bench.api.url = bench.api.url, f"http://127.0.0.1:{port}"
+    faults = [Fault(status=529, retry_after=4)]
+    overloaded = bench.script(refunds("A-17", faults=faults), says())
     async with bench.worker(person.app(done.tool), search_attributes=True):
-        waits = await person.start("batch-1", refunds("A-17"), says())
-        await wait_until(waits.failing_activity, 30, what="an API that is missed")
-        doctor, status = await person.types_block("onward doctor")
+        async with ScriptedAPI({person.named("batch-1"): overloaded}, port=port):
+            waits = await person.start("batch-1", *overloaded.steps)
+            told = await _said(person, "onward status batch-1", "529")
+            assert person.shown("529").search(told), told
+            doctor, _ = await person.types_block("onward doctor")
         assert "1 of 1 open run held up" in doctor
-        assert "cannot reach ANTHROPIC_BASE_URL" in status
+        await _said(person, "onward status batch-1", "cannot reach ANTHROPIC_BASE_URL")
         assert "240 minutes" in (await person.types_block("onward limit"))[0]
         async with ScriptedAPI(bench.api.scripts, port=port):
             assert await outcomes(waits) == ["completed"]
@@ -293,7 +297,7 @@ async def _seen_failing(person: OnCall, runs: list[Run]) -> None:
 
     await wait_until(all_are, 30, what="runs that Temporal says are failing")
     doctor, listed, status = await person.types_block("--status failing", 1, 0, 0)
-    assert "wrong  progress" in doctor
+    assert person.shown("progress").search(doctor), doctor
     assert runs[0].name in listed
     assert "state    failing" in status
     assert "workers of the release before" in status
@@ -310,7 +314,7 @@ async def test_everything_is_stopped(bench: Bench, on_call: Page) -> None:
         doctor, status = await person.types_block("onward doctor")
         assert "2 of 2 open runs held up" in doctor
         assert "paused agents" in doctor
-        assert "refunds are doubled. Nothing was fired" in status
+        assert person.shown("Nothing was fired").search(status), status
         listed, stopped, _ = await person.types_block("--dry-run")
         assert all(run.name in listed for run in runs)
         assert "asked 2 runs to stop" in stopped
@@ -351,7 +355,7 @@ async def test_a_run_is_stuck(bench: Bench, on_call: Page, tmp_path: Path) -> No
         await person.types("onward pause batch-3 --reason 'looking into it'")
         far = await _elsewhere(person, tmp_path)
         await _said(person, "onward status batch-4", "is not on this host")
-        await _said(person, "onward list --waiting --agent support", asks.name)
+        await _said(person, "onward list --waiting", asks.name)
         await person.types_block("onward approve")
         await person.types_block("onward cancel", 0, 5)
         assert await outcomes(run, asks, paused) == ["completed"] * 3
@@ -370,8 +374,9 @@ async def _elsewhere(person: OnCall, folder: Path) -> Run:
     return run
 
 
-async def _said(person: OnCall, command: str, what: str) -> None:
-    async def is_there() -> bool:
-        return what in await person.types(command)
+async def _said(person: OnCall, command: str, what: str) -> str:
+    async def told() -> str:
+        said = await person.types(command)
+        return said if what in said else ""
 
-    await wait_until(is_there, 30, what=f"{command} to say {what!r}")
+    return await wait_until(told, 30, what=f"{command} to say {what!r}")
