@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from temporalio.client import Client
 
 from onward.beside import beside
-from onward.errors import NoSuchRun, OnwardError, UsageError
+from onward.errors import NoSuchRun, OnwardError, PayloadError, UsageError
 from onward.ledger import Ledger
 from onward.lifetime import BUSINESS_KEY_KEPT_MS, records_ttl_ms
 from onward.messages import RunRef
@@ -49,7 +49,7 @@ async def fate(client: Client, run: RunHash) -> Fate:
         # Another chain has the id now, so an older one of it has ended. But a Redis may serve two
         # namespaces, and in the other one that run may be open: this one must know it too.
         await look(client, run.workflow_id, run.first_run_id)
-    except (NoSuchRun, UsageError):
+    except (NoSuchRun, UsageError, PayloadError):
         return "unknown"
     return "closed"
 

@@ -27,10 +27,12 @@ from temporalio.converter import (
 )
 
 from onward.errors import PayloadError
+from onward.readable import Readable
 
 LARGE_BYTES = 64 * 1024
 """Payloads from this size on are files. Temporal refuses one of 2 MiB, and a history of 50 MB."""
 
+_NAME = "onward-files"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,7 +46,15 @@ def data_converter(folder: Path, *, stores: bool = True) -> DataConverter:
         driver_selector=None if stores else _inline,
         payload_size_threshold=LARGE_BYTES,
     )
-    return dataclasses.replace(pydantic_data_converter, external_storage=storage)
+    return dataclasses.replace(
+        pydantic_data_converter, payload_codec=Readable(), external_storage=storage
+    )
+
+
+def reads(converter: DataConverter) -> bool:
+    """Say whether it reads payloads of runs already, as that of a client with the plugin does."""
+    storage = converter.external_storage
+    return storage is not None and any(each.name() == _NAME for each in storage.drivers)
 
 
 def _inline(context: StorageDriverSelectContext, payload: Payload) -> None:
@@ -60,7 +70,7 @@ class PayloadStore(StorageDriver):
 
     def name(self) -> str:
         """Return the name by which histories refer to this store."""
-        return "onward-files"
+        return _NAME
 
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]

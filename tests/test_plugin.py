@@ -12,6 +12,7 @@ import pytest
 from agent_runs import Bench, app_of, says, uses
 from team_workflows import Asked, Bulky, Forgetful, Parent, TheirAgent
 from temporalio import activity
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue
 from temporalio.converter import (
@@ -23,8 +24,9 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, Worker
 
+import onward.client
 from onward import Agent, App, OnwardPlugin, tool
-from onward.errors import AppError, ConnectError, UsageError
+from onward.errors import AppError, ConnectError, PayloadError, UsageError
 from onward.messages import RunResult
 from onward.payload_store import PayloadStore
 from onward.plugin.converter import fit
@@ -256,15 +258,18 @@ async def test_two_apps_do_not_share_a_task_queue(bench: Bench, settings: Settin
 
 
 class Codec(PayloadCodec):
-    """A team's encryption."""
+    """A team's encryption, which reads nothing that is not encrypted."""
 
-    async def encode(self, payloads: Any) -> Any:
-        """Leave it."""
-        return list(payloads)
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Encrypt."""
+        plain = (each.SerializeToString() for each in payloads)
+        kind = {"encoding": b"binary/theirs"}
+        return [Payload(metadata=kind, data=bytes(b ^ 7 for b in data)) for data in plain]
 
-    async def decode(self, payloads: Any) -> Any:
-        """Leave it."""
-        return list(payloads)
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Decrypt."""
+        assert all(each.metadata["encoding"] == b"binary/theirs" for each in payloads)
+        return [Payload.FromString(bytes(b ^ 7 for b in each.data)) for each in payloads]
 
 
 class TheirStore(PayloadStore):
@@ -273,6 +278,31 @@ class TheirStore(PayloadStore):
     def name(self) -> str:
         """Tell it from Onward's."""
         return "theirs"
+
+
+async def test_what_a_codec_encrypts_is_read_with_the_teams_client_and_by_no_command(
+    bench: Bench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`onward.client` uses the client's codec; a command says so, and lists all runs even so."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", bench.api.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
+    address = bench.temporal.service_client.config.target_host
+    encrypting = replace(DataConverter.default, payload_codec=Codec())
+    plugin = OnwardPlugin(app_of(look), settings)
+    client = await Client.connect(address, data_converter=encrypting, plugins=[plugin])
+    async with Worker(client, task_queue=bench.queue, workflows=[Parent], **NO_CACHE):
+        parent = await Team(bench, client).start(uses(("look", {"where": "x"})), says("Seen."))
+        assert (await parent.result()).text == "Seen."
+        name = parent.id.removesuffix("-parent")
+        own = await onward.client.connect(client)
+        assert (await own.attach(name).result()).text == "Seen."
+        bench.api.scripts["own"] = bench.script(says("Own."))
+        started = await own.start("Go. [script:own]", agent="tester")
+        assert (await started.result()).text == "Own."
+    commands = await onward.client.connect()
+    with pytest.raises(PayloadError, match="binary/theirs"):
+        await commands.attach(name).describe()
+    assert name in [run.id for run in await commands.list()]
 
 
 def test_a_codec_and_a_storage_of_ones_own_stay(tmp_path: Path) -> None:

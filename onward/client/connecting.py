@@ -14,7 +14,7 @@ from onward.connection import Connection, Target
 from onward.listing import Which, find
 from onward.listing.finding import Sort
 from onward.messages import LimitOverrides, RunRequest, Workspace
-from onward.payload_store import data_converter
+from onward.payload_store import data_converter, reads
 from onward.runs import Run
 from onward.settings import Settings, load_settings
 from onward.starting import How, Started
@@ -181,9 +181,13 @@ def _prepared(folder: str | Path, *, allow_dirty: bool) -> Workspace:
 
 
 def _over(temporal: TemporalClient, settings: Settings) -> Connection:
-    """Use a client's connection, but Onward's data converter: no other reads its payloads."""
-    converter = data_converter(settings.payload_folder, stores=False)
-    config: dict[str, Any] = {**temporal.config(), "data_converter": converter}
+    """Use a client's connection, but Onward's data converter unless the client has the plugin.
+
+    Its own codec would write what `onward-worker` cannot read.
+    """
+    config: dict[str, Any] = {**temporal.config(active_config=True), "plugins": []}
+    if not reads(config["data_converter"]):
+        config["data_converter"] = data_converter(settings.payload_folder, stores=False)
     client = TemporalClient(**config)
     address = temporal.service_client.config.target_host
     return Connection(client, Target(address, temporal.namespace, "configured"), settings)
