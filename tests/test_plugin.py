@@ -56,7 +56,8 @@ class Team:
         """Start the parent of a run that Claude answers with these steps."""
         name = f"run-{uuid.uuid4().hex[:12]}"
         self.bench.api.scripts[name] = self.bench.script(*steps)
-        what = Asked(**{"id": name, "prompt": f"Go. [script:{name}]", **asked})
+        given: dict[str, Any] = {"id": name, "prompt": f"Go. [script:{name}]"}
+        what = Asked(**(given | asked))
         return await self.client.start_workflow(
             Parent.run, what, id=f"{name}-parent", task_queue=self.bench.queue
         )

@@ -23,7 +23,8 @@ async def main() -> None:
     logging.basicConfig(level=logging.INFO)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    config = {"target_host": "localhost:7233"} | ClientConfig.load_client_connect_config()
+    config = ClientConfig.load_client_connect_config()
+    config.setdefault("target_host", "localhost:7233")
     client = await Client.connect(**config, plugins=[OnwardPlugin(app)])
     async with Worker(client, task_queue=TASK_QUEUE, workflows=[SettleReturn], activities=[book]):
         await stopping.wait()

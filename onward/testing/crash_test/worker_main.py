@@ -37,7 +37,7 @@ class _TellingInbound(ActivityInboundInterceptor):
 
 # A task that the server hands to a paused process lies there until it times out. So a worker asks
 # for no other activity while it is in its call, and for one workflow task at most.
-_ALONE = {
+_ALONE: dict[str, Any] = {
     "max_concurrent_activities": 1,
     "max_concurrent_workflow_task_polls": 1,
     "max_cached_workflows": 0,
@@ -45,7 +45,7 @@ _ALONE = {
 
 
 def _alone(client: Client, **options: Any) -> Worker:
-    return Worker(client, interceptors=[_Telling()], **(options | _ALONE))
+    return Worker(client, interceptors=[_Telling()], **{**options, **_ALONE})
 
 
 def main() -> int:
