@@ -7,7 +7,8 @@ soak and the end of the test suite hold all keys against this list.
 import re
 from dataclasses import dataclass
 
-_RUN = r"onward:\{[^:}=]+:[0-9a-f-]{36}\}"
+_RUN = r"onward:\{[^:}=]+:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\}"
+_SHA = "[0-9a-f]{64}"
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,8 @@ class KeyKind:
     """One kind of key."""
 
     name: str
+    like: str
+    """How such keys look, for people."""
     pattern: re.Pattern[str]
     expires: str
     """When, in words."""
@@ -22,36 +25,51 @@ class KeyKind:
     """Why a key may be without an expiry; empty: none may, at any time."""
 
 
-def _kind(name: str, pattern: str, expires: str, stays: str = "") -> KeyKind:
-    return KeyKind(name, re.compile(pattern), expires, stays)
+def _kind(name: str, like: str, pattern: str, expires: str, stays: str = "") -> KeyKind:
+    return KeyKind(name, like, re.compile(pattern), expires, stays)
 
 
-_OF_ITS_RUN = "the namespace's retention and a day after the run's end"
-_OPEN = "its run is open, or ended unheard since the janitor's last sweep"
+_AFTER_ITS_RUN = "the namespace's retention and a day after the run's end"
+_OPEN = "its run is open, or ended unheard since the last sweep"
 
 KINDS = (
-    _kind("run", _RUN, _OF_ITS_RUN, _OPEN),
-    _kind("result", rf"{_RUN}:b:[0-9a-f]{{64}}", _OF_ITS_RUN, _OPEN),
-    _kind("live reply", rf"{_RUN}:live", "ten minutes after the last word"),
+    _kind("run", "onward:{R}", _RUN, _AFTER_ITS_RUN, _OPEN),
+    _kind("result", "onward:{R}:b:SHA", f"{_RUN}:b:{_SHA}", _AFTER_ITS_RUN, _OPEN),
+    _kind("live reply", "onward:{R}:live", f"{_RUN}:live", "ten minutes after its last word"),
     _kind(
         "business key",
-        r"onward:\{=[0-9a-f]{64}\}(:b:[0-9a-f]{64})?",
+        "onward:{=SHA}…",
+        rf"onward:\{{={_SHA}\}}(:b:{_SHA})?",
         "90 days after it was last asked for",
-        "a call under it is going on, or was given up since the janitor's last sweep",
+        "a call under it goes on, or was given up since the last sweep",
     ),
     _kind(
         "paused agents",
+        "onward:{paused}:NAMESPACE",
         r"onward:\{paused\}:[^:]+",
         "never",
-        "what people have paused stays paused; one key for each namespace",
+        "what people paused stays paused; one key for a namespace",
     ),
-    _kind("rate limit", r"onward:\{rate:[^}]+\}:pool:.+", "a day after the last request"),
-    _kind("reservation", r"onward:\{rate:[^}]+\}:of:.+", "an hour, or with its request"),
-    _kind("janitor", r"onward:\{janitor\}", "with the interval between two sweeps"),
     _kind(
-        "worker", r"onward:\{workers\}:[^:]+:[^:]+:[0-9a-f]{32}", "ten seconds after its last sign"
+        "rate limit",
+        "onward:{rate:ACCOUNT}:pool:MODEL",
+        r"onward:\{rate:[^}]+\}:pool:.+",
+        "a day after the last request",
     ),
-    _kind("trial", r"onward:\{doctor\}", "a second after a worker's start"),
+    _kind(
+        "reservation",
+        "onward:{rate:ACCOUNT}:of:STEP",
+        r"onward:\{rate:[^}]+\}:of:.+",
+        "with its request, or after an hour",
+    ),
+    _kind(
+        "worker",
+        "onward:{workers}:NAMESPACE:QUEUE:ID",
+        r"onward:\{workers\}:[^:]+:[^:]+:[0-9a-f]{32}",
+        "ten seconds after its last sign of life",
+    ),
+    _kind("janitor", "onward:{janitor}", r"onward:\{janitor\}", "when the next sweep is due"),
+    _kind("trial", "onward:{doctor}", r"onward:\{doctor\}", "a second after a worker's start"),
 )
 
 

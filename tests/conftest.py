@@ -13,6 +13,7 @@ import pytest_asyncio
 from agent_double import Cli, double_worker
 from agent_runs import Bench, connected
 from crash_runs import CrashBench
+from key_leaks import left_behind
 from temporalio.client import Client
 
 from onward.connection import connect
@@ -35,9 +36,11 @@ async def temporal() -> AsyncGenerator[TemporalServer]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def redis_local() -> AsyncGenerator[RedisServer]:
-    """Run a Redis-compatible server on which the ledger can be strict."""
+    """Run a Redis-compatible server on which the ledger can be strict; in the end no key leaks."""
     async with redis_server(None) as server:
         yield server
+        async with connected(server.url) as redis:
+            assert await left_behind(redis) == [], "keys of no kind of onward/redis_keys.py"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

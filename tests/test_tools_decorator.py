@@ -1,6 +1,7 @@
 """`@tool`: what Claude is shown of a function, and what the function gets."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 import pytest
+from anthropic.lib.tools import BetaFunctionTool
 from pydantic import Field
 
 from onward import Rejected, ToolContext, tool
@@ -54,6 +56,21 @@ def test_decorated_function_is_called_as_written() -> None:
     assert shipped["key"] == "onw_key"
     assert double.name == "double"
     assert double.__doc__ == "Double it."
+
+
+def test_a_schema_is_made_once_however_many_runs_begin() -> None:
+    """What the client makes for one is never freed: made for every run, it would fill a worker."""
+
+    @tool
+    def once(number: int) -> int:
+        """Ask for a schema."""
+        return number
+
+    changed = once.definition()
+    changed["input_schema"].clear()
+    assert once.definition()["input_schema"]["properties"]
+    alive = [each for each in gc.get_objects() if isinstance(each, BetaFunctionTool)]
+    assert sum(each.name == "once" for each in alive) == 1
 
 
 def test_undeclared_effect_is_at_most_once() -> None:
