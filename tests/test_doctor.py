@@ -21,7 +21,7 @@ from onward.company import Company
 from onward.connection import connect
 from onward.console import Output
 from onward.doctor.command import doctor
-from onward.doctor.orphans import list_orphans
+from onward.doctor.orphans import list_orphans, removal
 from onward.errors import ConnectError, UsageError
 from onward.ledger import INLINE_BYTES
 from onward.local_services import RedisServer, TemporalServer, redis_server
@@ -238,6 +238,18 @@ async def test_what_removes_an_orphan_is_typed_as_it_stands(
     await shell.communicate()
     await list_orphans(Output())
     assert "no orphans" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("url", "way"),
+    [
+        ("redis+sentinel://:p@a:26379,b:26379/main", "-h HOST -p PORT --user USER --askpass "),
+        ("rediss://u:p@a:6379/0?ssl_ca_certs=/ca.pem", "--askpass --tls --cacert FILE "),
+    ],
+)
+def test_what_redis_cli_cannot_take_from_a_url_is_left_to_the_reader(url: str, way: str) -> None:
+    """It would take Sentinels for a host name, and an option for a database."""
+    assert removal("onward:{x}", url).count(way) == 2
 
 
 @pytest.mark.usefixtures("server")

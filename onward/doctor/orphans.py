@@ -14,6 +14,7 @@ from onward.figures import count
 from onward.janitor import fate
 from onward.memory import run_bytes, size
 from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
+from onward.redis_url import SENTINEL
 from onward.run_hashes import RunHash, run_hashes
 from onward.settings import load_settings
 
@@ -84,17 +85,24 @@ def _show(found: list[Orphan], target: Target, url: str, out: Output) -> None:
     out.say(
         f"{count(len(found), 'run')} that Temporal at {target.address}, namespace "
         f"{target.namespace!r}, does not know. If no other namespace uses this Redis, remove the "
-        f"records of the first with:\n  {_removal(found[0].key, url)}\n"
+        f"records of the first with:\n  {removal(found[0].key, url)}\n"
         f"For another run, put what its line begins with in place of {found[0].key}"
     )
 
 
-def _removal(key: str, url: str) -> str:
+def removal(key: str, url: str) -> str:
     """Write the shell command that removes a run's hash and the results beside it."""
-    server = '"$ONWARD_REDIS_URL"' if shown(url) != url else shlex.quote(url)
-    pattern = shlex.quote(f"{key}*")
-    found = f"redis-cli -u {server} --scan --pattern {pattern}"
-    return f"{found} | xargs -d '\\n' redis-cli -u {server} unlink"
+    client = f"redis-cli {_where(url)}"
+    found = f"{client} --scan --pattern {shlex.quote(f'{key}*')}"
+    return f"{found} | xargs -d '\\n' {client} unlink"
+
+
+def _where(url: str) -> str:
+    """Write how redis-cli reaches the server; it knows neither Sentinels nor options in a URL."""
+    if "?" in url or SENTINEL in url:
+        tls = " --tls --cacert FILE" if url.startswith("rediss") else ""
+        return f"-h HOST -p PORT --user USER --askpass{tls}"
+    return '-u "$ONWARD_REDIS_URL"' if shown(url) != url else f"-u {shlex.quote(url)}"
 
 
 def _span(seconds: int | None) -> str:
