@@ -55,9 +55,7 @@ async def run(options: Options, output: Output) -> int:
     folder = _folder(options.out)
     guard()  # whatever happens to us, our processes end
     logging.basicConfig(filename=folder / "soak.log")
-    output.note("starting servers and workers")
-    async with stage(folder) as here:
-        found = await _soak(here, options, output)
+    found = await soaked(options, folder, output)
     if output.as_json:
         output.json(asdict(found))
     else:
@@ -67,6 +65,13 @@ async def run(options: Options, output: Output) -> int:
     elif options.out is None:
         shutil.rmtree(folder, ignore_errors=True)
     return 0 if found.ok else 1
+
+
+async def soaked(options: Options, folder: Path, output: Output) -> Report:
+    """Soak, with logs and data in `folder`; returns what was found."""
+    output.note("starting servers and workers")
+    async with stage(folder) as here:
+        return await _soak(here, options, output)
 
 
 async def _soak(here: Stage, options: Options, output: Output) -> Report:
