@@ -19,14 +19,14 @@ from onward.names import WORKFLOW
 from onward.starting import TASK_TIMEOUT, memo, summary
 from onward.tags import as_texts, parse_tags
 
-_deployment = ""
+_deployments = dict[tuple[str, str], str]()
+"""By namespace and task queue: one process may have two workers, each with settings of its own."""
 
 
-def in_deployment(name: str) -> None:
-    """Say what children of this process's workflows put into their keys; the plugin does."""
+def in_deployment(name: str, namespace: str, task_queue: str) -> None:
+    """Say what children of a worker's workflows put into their keys; the plugin does."""
     # A workflow may not read the environment. Its replay does not compare what a child was given.
-    global _deployment  # noqa: PLW0603
-    _deployment = name
+    _deployments[namespace, task_queue] = name
 
 
 async def run_agent(
@@ -97,6 +97,7 @@ def _request(
     limits: LimitOverrides | None,
     tags: Mapping[str, str] | None,
 ) -> RunRequest:
+    here = workflow.info()
     try:
         return RunRequest(
             prompt=run_input.checked_text(prompt),
@@ -104,7 +105,7 @@ def _request(
             model=model,
             limits=limits or LimitOverrides(),
             tags=parse_tags(as_texts(tags or {})),
-            deployment=_deployment,
+            deployment=_deployments.get((here.namespace, here.task_queue), ""),
         )
     except (UsageError, ValidationError) as error:
         raise _failure(str(error), "usage") from error

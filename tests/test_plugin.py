@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,10 +27,13 @@ from temporalio.worker import Replayer, Worker
 
 import onward.client
 from onward import Agent, App, OnwardPlugin, tool
+from onward.child import in_deployment
+from onward.company import Company
 from onward.errors import AppError, ConnectError, PayloadError, UsageError
-from onward.messages import RunResult
+from onward.messages import RunRequest, RunResult
 from onward.payload_store import PayloadStore
 from onward.plugin.converter import fit
+from onward.plugin.standing import Standing
 from onward.settings import Settings
 from onward.testing import wait_until
 
@@ -151,6 +155,17 @@ async def test_what_is_not_possible_fails_the_parent_in_words(
     assert told in caught.value.cause.message
 
 
+async def test_a_childs_keys_are_of_its_own_workers_deployment(team: Team) -> None:
+    """Another worker of the process may be of another one: its runs must not share keys."""
+    in_deployment("other", team.client.namespace, f"{team.bench.queue}-2")
+    parent = await team.start(says())
+    await parent.result()
+    child = team.client.get_workflow_handle(parent.id.removesuffix("-parent"))
+    (started, *_) = (await child.fetch_history()).events
+    given = started.workflow_execution_started_event_attributes.input.payloads[0].data
+    assert RunRequest.model_validate_json(given).deployment == ""
+
+
 async def test_an_id_stands_for_one_job(team: Team) -> None:
     """A second parent that asks for the same id is refused: nothing is done twice."""
     first = await team.start(says("Once."))
@@ -243,6 +258,30 @@ async def test_a_worker_that_cannot_keep_its_promise_does_not_begin(
     with pytest.raises(ConnectError, match="no Redis"):
         async with worker:
             await asyncio.Event().wait()
+
+
+async def test_a_cancel_at_the_start_ends_a_worker(
+    bench: Bench, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though Redis's client loses it: a worker that began would keep its program from ending."""
+    looked = Standing.kept
+
+    @asynccontextmanager
+    async def losing(standing: Standing, worker: Worker) -> AsyncGenerator[None]:
+        async with looked(standing, worker):
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            yield
+
+    monkeypatch.setattr(Standing, "kept", losing)
+    plugin = OnwardPlugin(app_of(look), settings)
+    worker = Worker(bench.temporal, task_queue=bench.queue, plugins=[plugin])
+    running = asyncio.create_task(worker.run())
+    company = Company(bench.redis, bench.temporal.namespace, bench.queue)
+    await wait_until(company.living, 10, what="its presence")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 10)
 
 
 async def test_two_apps_do_not_share_a_task_queue(bench: Bench, settings: Settings) -> None:

@@ -1,5 +1,6 @@
 """The plugin: what it adds to a client, to a worker, to a replayer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -52,8 +53,8 @@ class OnwardPlugin(SimplePlugin):
 
         given = cast("dict[str, Any]", config)
         refuse_our_names(given, self._app)
-        in_deployment(self._settings.deployment or "")
         client = self._storing(given["client"])
+        in_deployment(self._settings.deployment or "", client.namespace, given["task_queue"])
         self._standing[client] = standing = Standing(self._app, self._settings, client)
         ours = own("activities.every").activities_of(standing.services)
         added: dict[str, Any] = {
@@ -72,8 +73,13 @@ class OnwardPlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002
         """Look at what the worker stands on, then let it work. Raises one of `onward.errors`."""
+        cancels = _cancels()
         try:
             async with self._standing[worker.client].kept(worker):
+                # Python 3.11's `wait_for`, in which the Redis client sends, loses one: the worker
+                # would begin after all, and whoever waits for its end waits for ever.
+                if _cancels() > cancels:
+                    raise asyncio.CancelledError
                 await next(worker)
         finally:
             # Else the `async with` of a worker that never began waits for its end for ever.
@@ -88,6 +94,12 @@ class OnwardPlugin(SimplePlugin):
         config["data_converter"] = self._fit(config["data_converter"], stores=True)
         config["plugins"] = []  # they have configured it already
         return Client(**config)
+
+
+def _cancels() -> int:
+    """Count the cancels that this task was asked for."""
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def _workflow() -> Any:
