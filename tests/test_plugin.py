@@ -28,7 +28,6 @@ from temporalio.worker import Replayer, Worker
 import onward.client
 from onward import Agent, App, OnwardPlugin, tool
 from onward.child import in_deployment
-from onward.company import Company
 from onward.errors import AppError, ConnectError, PayloadError, UsageError
 from onward.messages import RunRequest, RunResult
 from onward.payload_store import PayloadStore
@@ -264,11 +263,12 @@ async def test_a_cancel_at_the_start_ends_a_worker(
     bench: Bench, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though Redis's client loses it: a worker that began would keep its program from ending."""
-    looked = Standing.kept
+    looked, inside = Standing.kept, asyncio.Event()
 
     @asynccontextmanager
     async def losing(standing: Standing, worker: Worker) -> AsyncGenerator[None]:
         async with looked(standing, worker):
+            inside.set()
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
             yield
@@ -277,8 +277,7 @@ async def test_a_cancel_at_the_start_ends_a_worker(
     plugin = OnwardPlugin(app_of(look), settings)
     worker = Worker(bench.temporal, task_queue=bench.queue, plugins=[plugin])
     running = asyncio.create_task(worker.run())
-    company = Company(bench.redis, bench.temporal.namespace, bench.queue)
-    await wait_until(company.living, 10, what="its presence")
+    await asyncio.wait_for(inside.wait(), 10)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 10)
