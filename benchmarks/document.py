@@ -12,12 +12,14 @@ from typing import Any
 
 from benchmarks import aims, caching, long_run, peers, plots, rate_limits, throughput
 from benchmarks.bed import say
+from chaos.soak import report as soak
 from onward.errors import OnwardError, UsageError
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = (DOCS / "performance.md", DOCS / "caching.md", DOCS / "rate-limits.md")
 FIGURES = DOCS / "figures"
 
+_MADE_ELSEWHERE = {"soak": "chaos.soak"}
 _TABLES: Mapping[str, Callable[[], str]] = {
     "aims": lambda: aims.table(figures("peers"), figures("throughput")),
     "peers": lambda: peers.table(figures("peers")),
@@ -25,6 +27,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
     "long-run": lambda: long_run.table([figures("long-run"), figures("long-run-10000")]),
     "caching": lambda: caching.table(figures("caching")),
     "rate-limits": lambda: rate_limits.table(figures("rate-limits")),
+    "soak": lambda: soak.table(figures("soak")),
 }
 
 
@@ -43,10 +46,10 @@ def figures(name: str) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        module = name.replace("-", "_")
+        module = _MADE_ELSEWHERE.get(name, f"benchmarks.{name.replace('-', '_')}")
         raise UsageError(
             f"found no figures in {str(file)!r} ({error}). "
-            f"Make them with `python -m benchmarks.{module} --json >{file}`"
+            f"Make them with `python -m {module} --json >{file}`"
         ) from error
 
 
@@ -59,6 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         for page, text in pages.items():
             page.write_text(text, encoding="utf-8")
         plots.peers(figures("peers"), FIGURES)
+        plots.soak(figures("soak"), FIGURES)
     except OnwardError as error:
         say(f"error: {error}")
         return 1

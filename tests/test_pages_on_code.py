@@ -32,13 +32,14 @@ SMALL = {
     "caching.py": "caching.py --steps 3",
     "peers.py": "peers.py --without pydantic_ai --without usual_pattern --steps 3 --rounds 1",
     "throughput.py": "throughput.py --runs 2 --steps 2 --rounds 1",
+    "--minutes 60": "--minutes 0.5 --rest-minutes 3.6",
     "--steps 1000 --result-bytes 16384": "--steps 10 --result-bytes 1024",
 }
 """Benchmarks with numbers that take seconds."""
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", ["docs/caching.md", "docs/performance.md"])
 async def test_benchmarks(page: str, tmp_path: Path) -> None:
     """Each command measures and writes the figures that it names; then tables can be made of them.

@@ -44,12 +44,13 @@ def soak(
     records is taken off, so that both can be seen to return to where they were.
 
         python -m chaos.soak --minutes 60
-        python -m chaos.soak --minutes 2 --rest-minutes 1
+        python -m chaos.soak --minutes 2 --rest-minutes 4
 
     Exit codes: 0 nothing is left behind, 1 something is, or an effect is wrong; 2 wrong use.
 
     Args:
-        minutes: How long new runs start.
+        minutes: How long new runs start. What is there late is compared with what was there early
+            from 25 minutes on.
         kill_every_s: The worker dies in the first half of each such interval.
         runs_per_minute: How many runs start.
         rest_minutes: How long to wait, at most, until all that expires has gone. Views of replies

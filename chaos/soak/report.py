@@ -85,6 +85,45 @@ def by_kind(kinds: Sequence[str]) -> dict[str, int]:
     return dict(sorted(Counter(kinds).items()))
 
 
+def table(found: Mapping[str, Any]) -> str:
+    """Make the table of `docs/performance.md` of what `--json` prints."""
+    rows = [
+        f"| {each['what']} | {each['early']:,} | {each['late']:,} | {_most(each['most'])} |"
+        for each in found["compared"]
+    ]
+    lines = [
+        _sentence(found),
+        "",
+        "| | early | late | at most |",
+        "|---|---:|---:|---:|",
+        *rows,
+        "",
+        _rest(found["at_rest"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(found: Mapping[str, Any]) -> str:
+    wrong = len(found["problems"])
+    return (
+        f"{found['runs']:,} runs in {found['minutes']:g} minutes, {found['kills']} kills, "
+        f"{found['effects']:,} effects, {found['doubts']} runs with a call in doubt; {wrong} wrong."
+    )
+
+
+def _rest(rest: Mapping[str, Any]) -> str:
+    stay = sum(rest["keys_that_stay"].values())
+    expire = ", ".join(f"{number} {kind}" for kind, number in rest["keys_that_expire"].items())
+    return (
+        f"At rest: {rest['open_runs']} open runs, {rest['known_runs']} that Temporal still knows; "
+        f"keys in Redis without an expiry: {stay}; with one: {expire}."
+    )
+
+
+def _most(most: float | None) -> str:
+    return "" if most is None else f"{most:,}"
+
+
 def show(found: Report, output: Output) -> None:
     """Say it for people."""
     output.facts(
