@@ -1,6 +1,7 @@
 """The soak itself: its flow plays every part, and its verdict sees what it must."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,8 @@ async def test_each_kind_of_run_ends_as_it_should(tmp_path: Path) -> None:
 
 def _sample(at_s: float = 0.0, **changes: Any) -> Sample:
     process = Process(rss_mb=100, files=20, threads=10, cpu_s=1)
-    processes = dict.fromkeys(("steady worker", "killed worker", "redis", "temporal"), process)
+    names: Sequence[str] = ("steady worker", "killed worker", "redis", "temporal")
+    processes = dict.fromkeys(names, process)
     keys = Keys({"run": 50, "business key": 5}, {"run": 1}, ())
     same = Sample(at_s, processes, 2.0, keys, 1, 100, 0, 5.0, 10)
     return replace(same, **changes)
