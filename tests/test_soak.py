@@ -1,7 +1,6 @@
 """The soak itself: its flow plays every part, and its verdict sees what it must."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from onward.messages import RunResult
 from onward.tools.orphans import guard
 
 MINUTES = 60.0
+NAMES = ["steady worker", "killed worker", "redis", "temporal"]
 
 
 @pytest.mark.long
@@ -63,8 +63,7 @@ async def test_each_kind_of_run_ends_as_it_should(tmp_path: Path) -> None:
 
 def _sample(at_s: float = 0.0, **changes: Any) -> Sample:
     process = Process(rss_mb=100, files=20, threads=10, cpu_s=1)
-    names: Sequence[str] = ("steady worker", "killed worker", "redis", "temporal")
-    processes = dict.fromkeys(names, process)
+    processes = dict.fromkeys(NAMES, process)
     keys = Keys({"run": 50, "business key": 5}, {"run": 1}, ())
     same = Sample(at_s, processes, 2.0, keys, 1, 100, 0, 5.0, 10)
     return replace(same, **changes)
