@@ -7,7 +7,7 @@ soak and the end of the test suite hold all keys against this list.
 import re
 from dataclasses import dataclass
 
-_RUN = r"onward:\{[^:}=]+:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\}"
+_RUN = r"onward:\{[^:}=]+:[^:}]+\}"
 _SHA = "[0-9a-f]{64}"
 
 
