@@ -1,5 +1,6 @@
 """Every runbook is true: its incident is made for real, and its commands end it."""
 
+import threading
 import uuid
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
@@ -67,6 +68,10 @@ def refunds(order: str, **fields: Any) -> Step:
     return uses(("refund", {"order": order}), **fields)
 
 
+_UNHEARD = [Fault(hold_s=60)]
+"""Claude answers the first request so late that its worker is gone, and the next one at once."""
+
+
 def asked(run: Run, times: int) -> Callable[[], bool]:
     return lambda: len(run.requests) >= times
 
@@ -89,13 +94,20 @@ async def test_a_first_look_finds_nothing_wrong_where_nothing_is(
     bench: Bench, on_call: Page
 ) -> None:
     """Whoever is paged looks first, changes nothing by it, and sees what is well."""
-    person = on_call("docs/runbooks/README.md")
-    async with bench.worker(person.app(), search_attributes=True):
-        run = await person.start("batch-1", says(delay_s=1))
+    person, looked = on_call("docs/runbooks/README.md"), threading.Event()
+
+    @tool(effect="read")
+    def wait() -> str:
+        """Wait until somebody has looked."""
+        return "seen" if looked.wait(60) else "nobody looked"
+
+    async with bench.worker(person.app(wait), search_attributes=True):
+        run = await person.start("batch-1", uses(("wait", {})), says())
         doctor, waiting, status = await person.types_block("onward doctor")
         assert "1 open run, none held up" in doctor
         assert run.name not in waiting
         assert "state    running" in status
+        looked.set()
         assert await outcomes(run) == ["completed"]
     assert person.reader.untyped() == set()
 
@@ -135,7 +147,7 @@ async def test_redis_is_lost_or_full(bench: Bench, on_call: Page) -> None:
     person, done = on_call("docs/runbooks/redis.md"), Refunds()
     redis: Any = bench.redis
     async with bench.worker(person.app(done.tool), search_attributes=True):
-        run = await person.start("batch-1", refunds("A-17"), refunds("A-18", delay_s=1), says())
+        run = await person.start("batch-1", refunds("A-17"), refunds("A-18", delay_s=2), says())
         await wait_until(asked(run, 2), 30, what="the second request")
         await person.redis.kill()
         await wait_until(run.failing_activity, 30, what="a Redis that is missed")
@@ -159,7 +171,7 @@ async def test_redis_is_lost_or_full(bench: Bench, on_call: Page) -> None:
 
 async def _filled(person: OnCall, done: Refunds, redis: Any) -> None:
     """Fill the Redis, and make room again."""
-    run = await person.start("batch-2", refunds("A-19", delay_s=1), says())
+    run = await person.start("batch-2", refunds("A-19", delay_s=2), says())
     await wait_until(asked(run, 1), 30, what="the request")
     await redis.config_set("maxmemory", (await redis.info("memory"))["used_memory"] // 2)
     await wait_until(run.failing_activity, 30, what="a Redis that is full")
@@ -233,7 +245,8 @@ async def test_the_api_is_down(bench: Bench, on_call: Page) -> None:
         assert "1 of 1 open run held up" in doctor
         await _said(person, "onward status batch-1", "cannot reach ANTHROPIC_BASE_URL")
         assert "240 minutes" in (await person.types_block("onward limit"))[0]
-        async with ScriptedAPI(bench.api.scripts, port=port):
+        well = bench.script(refunds("A-17"), says())
+        async with ScriptedAPI({waits.name: well}, port=port):
             assert await outcomes(waits) == ["completed"]
     bench.api.url = url
     async with bench.worker(person.app(done.tool), search_attributes=True):
@@ -263,7 +276,8 @@ async def _refused(person: OnCall) -> None:
 async def test_a_bad_deploy(bench: Bench, on_call: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that cannot have written the histories: seen at once, over when the old one is back."""
     person, done = on_call("docs/runbooks/bad-deploy.md"), Refunds()
-    app, begin, steps = person.app(done.tool), scheduling.begin, (refunds("A-17"), says(delay_s=1))
+    app, begin = person.app(done.tool), scheduling.begin
+    steps = refunds("A-17"), says(faults=_UNHEARD)
 
     async def begins_with_a_timer(state: Any) -> Any:
         await workflow.sleep(0.1)
@@ -278,6 +292,7 @@ async def test_a_bad_deploy(bench: Bench, on_call: Page, monkeypatch: pytest.Mon
         plain = UnsandboxedWorkflowRunner()  # the sandbox would load the code anew
         async with bench.worker(app, search_attributes=True, unsandboxed_workflow_runner=plain):
             await _seen_failing(person, runs)
+            bench.api.scripts[runs[1].name] = bench.script(steps[0], says())
             (fork, _) = await person.types_block("onward fork")
             assert await outcomes(person.run(fork.split()[0])) == ["completed"]
     async with bench.worker(app, search_attributes=True):
@@ -340,7 +355,7 @@ async def test_a_run_is_stuck(bench: Bench, on_call: Page, tmp_path: Path) -> No
         return "asked"
 
     app = person.app(done.tool, ask)
-    run = await person.start("batch-1", refunds("A-17", delay_s=1), says())
+    run = await person.start("batch-1", refunds("A-17", faults=_UNHEARD), says())
     status, doctor = await person.types_block("onward status", 0, 1)
     assert "no worker of task queue" in status
     assert "nothing polls the task queue" in doctor
@@ -351,7 +366,7 @@ async def test_a_run_is_stuck(bench: Bench, on_call: Page, tmp_path: Path) -> No
         assert "1 of 1 open run held up" in await person.types("onward doctor")
     async with bench.worker(app, search_attributes=True):
         asks = await person.start("batch-2", uses(("ask", {})), says())
-        paused = await person.start("batch-3", refunds("A-18", delay_s=1), says())
+        paused = await person.start("batch-3", refunds("A-18", delay_s=3), says())
         await person.types("onward pause batch-3 --reason 'looking into it'")
         far = await _elsewhere(person, tmp_path)
         await _said(person, "onward status batch-4", "is not on this host")
