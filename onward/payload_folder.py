@@ -50,11 +50,22 @@ def _offer_id(folder: Path) -> None:
     draft = folder / f".new-{uuid.uuid4().hex}"
     try:
         draft.write_text(f"{uuid.uuid4().hex}\n")
-        os.link(draft, folder / MARKER)
+        _name(draft, folder / MARKER)
     except FileExistsError:
         return
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _name(draft: Path, name: Path) -> None:
+    """Give a file its name, unless another has it: then raise `FileExistsError`."""
+    try:
+        os.link(draft, name)
+    except FileExistsError:
+        raise
+    except OSError:  # some network file systems have no hard links, as Azure Files over SMB
+        with name.open("x") as new:
+            new.write(draft.read_text())
 
 
 def _read(folder: Path) -> str:

@@ -1,5 +1,7 @@
 """Workers tell by an id in it whether they share one folder of payloads."""
 
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,6 +28,20 @@ def test_workers_that_start_at_once_agree(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         ids = set(pool.map(mark, [tmp_path / "payloads"] * 64))
     assert len(ids) == 1
+
+
+def test_a_folder_without_hard_links_has_an_id_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems know none, and workers share just those."""
+
+    def refused(*_: Path) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refused)
+    first = mark(tmp_path)
+    assert [mark(tmp_path), marked(tmp_path)] == [first] * 2
+    assert [file.name for file in tmp_path.iterdir()] == [MARKER]
 
 
 def test_a_folder_that_cannot_be_written() -> None:

@@ -127,7 +127,7 @@ async def test_the_whole_text_of_a_long_result_is_a_file_and_not_in_redis(team: 
     name = parent.id.removesuffix("-parent")
     keys = [key async for key in redis.scan_iter(match=f"onward:{{{name}:*", count=1000)]
     assert keys
-    assert sum([await redis.memory_usage(key) for key in keys]) < 100_000
+    assert sum([await redis.memory_usage(key) for key in keys]) < 400_000  # of 500,000
 
 
 async def test_a_limit_and_a_failure_are_results_too(team: Team) -> None:

@@ -22,7 +22,7 @@ def tuned(given: Mapping[str, Any]) -> Mapping[str, Any]:
             given["default_heartbeat_throttle_interval"], BEAT
         ),
         "graceful_shutdown_timeout": given["graceful_shutdown_timeout"] or DRAIN,
-        "workflow_runner": _knowing_us(given["workflow_runner"]),
+        "workflow_runner": knowing_us(given["workflow_runner"]),
     }
     # A killed worker's runs go on elsewhere after this long, not after ten seconds.
     if given["sticky_queue_schedule_to_start_timeout"] == _TEMPORALS_STICKY:
@@ -30,7 +30,7 @@ def tuned(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**given, **ours}
 
 
-def _knowing_us(runner: object) -> object:
+def knowing_us(runner: object) -> object:
     """Let sandboxed workflows import Onward as it is: loading it anew for each takes a second."""
     if not isinstance(runner, SandboxedWorkflowRunner):
         return runner

@@ -14,7 +14,7 @@ from onward.agents import App
 from onward.child import in_deployment
 from onward.own_code import own
 from onward.plugin.converter import fit
-from onward.plugin.options import tuned
+from onward.plugin.options import knowing_us, tuned
 from onward.plugin.reserved import refuse_our_names
 from onward.settings import Settings, load_settings
 
@@ -66,10 +66,13 @@ class OnwardPlugin(SimplePlugin):
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Let histories of agents be replayed."""
-        given = config.get("data_converter") or DataConverter.default
-        config["data_converter"] = self._fit(given, stores=False)
-        config["workflows"] = [*(config.get("workflows") or ()), _workflow()]
-        return config
+        given = cast("dict[str, Any]", config)
+        changed: dict[str, Any] = {
+            "data_converter": self._fit(given["data_converter"], stores=False),
+            "workflows": [*given["workflows"], _workflow()],
+            "workflow_runner": knowing_us(given["workflow_runner"]),
+        }
+        return cast("ReplayerConfig", given | changed)
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002
         """Look at what the worker stands on, then let it work. Raises one of `onward.errors`."""
