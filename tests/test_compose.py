@@ -127,6 +127,11 @@ def test_who_is_waited_for_can_say_that_it_is_ready() -> None:
             assert ends or "healthcheck" in services()[other]
 
 
+def test_a_database_that_is_only_being_set_up_is_not_healthy() -> None:
+    """Until it is, its server listens on a socket alone; what reached it there would be cut off."""
+    assert "--host=127.0.0.1" in services()["postgres"]["healthcheck"]["test"]
+
+
 def test_data_is_in_named_volumes() -> None:
     """An anonymous volume is gone with its container."""
     mounts = [mount for service in services().values() for mount in service.get("volumes", ())]

@@ -188,6 +188,11 @@ async def _no_redis(setup: Setup) -> None:
     setup.set(ONWARD_REDIS_URL="redis://127.0.0.1:1/0")
 
 
+async def _workers_and_no_redis(setup: Setup) -> None:
+    await setup.polls("onward-0.6.0")
+    await _no_redis(setup)
+
+
 async def _no_url(setup: Setup) -> None:
     setup.set(ONWARD_REDIS_URL="http://127.0.0.1/0")
 
@@ -339,6 +344,12 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
         "wrong",
         "this one in '/srv/payloads'.*ONWARD_PAYLOAD_DIR",
     ),
+    "workers, of which only Redis could tell": (
+        _workers_and_no_redis,
+        "workers",
+        "note",
+        r"1 worker polled 'setup-.*in the last minutes: 77@elsewhere.*only that Redis could tell",
+    ),
     "no Redis": (_no_redis, "Redis", "away", "no Redis at 'redis://127.*ONWARD_REDIS_URL"),
     "no URL of a Redis": (_no_url, "Redis", "wrong", "ONWARD_REDIS_URL is 'http.*redis://"),
     "wrong password": (_wrong_password, "Redis", "away", "does not let us in.*ONWARD_REDIS_URL"),
@@ -380,6 +391,7 @@ ALSO = {
     "no search attributes": {"doubts": "note", "workers": "wrong"},
     "a newer worker beside an older one": {"versions": "note"},
     "two apps": {"app": "note"},
+    "workers, of which only Redis could tell": {"Redis": "away"},
     "no Redis": {"workers": "wrong"},
     "no URL of a Redis": {"workers": "wrong"},
     "wrong password": {"workers": "wrong"},

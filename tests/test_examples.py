@@ -17,11 +17,12 @@ import pytest
 import pytest_asyncio
 from agent_runs import Run, says, uses
 from crash_runs import CrashBench
+from pages import blocks
 from postgres_server import postgres_server
 
 from examples import transactional_postgres, transactional_sqlite
 from onward import NotSent, Rejected
-from onward.agents import load_app
+from onward.agents import App, load_app
 from onward.messages import Resolution, Resolve, RunStatus, Waiting
 from onward.testing import Effect, tool_context, wait_until
 from onward.testing.messages_api import load_scripts
@@ -56,13 +57,22 @@ def test_the_table_names_every_example_with_its_class() -> None:
 def test_the_scripted_claude_asks_for_what_the_example_can_do() -> None:
     """Who has no key follows the README with this script, and its calls are valid."""
     readme = (FOLDER / "README.md").read_text()
-    (name,) = re.findall(r"\[script:(\w+)\]", readme)
-    (step, _) = load_scripts(FOLDER / "scripts.json")[name].steps
-    (asked,) = [block for block in step.content if block["type"] == "tool_use"]
-    (agent,) = load_app("examples.keyed_refund:app").agents.values()
+    first, batch = re.findall(r"\[script:(\w+)\]", readme)
+    can_be_asked(first, load_app("examples.keyed_refund:app"), calls=1)
+    program: dict[str, Any] = {"__name__": "refunds"}
+    exec(next(each.text for each in blocks("README.md") if each.language == "python"), program)  # noqa: S102
+    can_be_asked(batch, program["app"], calls=20)
+
+
+def can_be_asked(script: str, app: App, calls: int) -> None:
+    """Check that a script asks for so many calls, each of which the app's one tool takes."""
+    (agent,) = app.agents.values()
     (tool,) = agent.tools
-    assert asked["name"] == tool.name
-    assert check(asked["input"], tool.definition()["input_schema"]) is None
+    *asking, _ = load_scripts(FOLDER / "scripts.json")[script].steps
+    asked = [block for step in asking for block in step.content if block["type"] == "tool_use"]
+    assert [call["name"] for call in asked] == [tool.name] * calls
+    for call in asked:
+        assert check(call["input"], tool.definition()["input_schema"]) is None
 
 
 def table(readme: str) -> list[str]:

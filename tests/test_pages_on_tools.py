@@ -71,7 +71,6 @@ async def test_testing_your_tools(  # noqa: PLR0917  (fixtures)
 @pytest.mark.skipif(shutil.which("curl") is None, reason="PAGE NOT TYPED: apt-get install curl")
 async def test_examples(tmp_path: Path) -> None:
     """A keyed refund without a key of Claude's, and a web page that starts and follows a run."""
-    (tmp_path / ".venv").symlink_to(sys.prefix)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     reader = Reader("examples/README.md", tmp_path)
     ports = {"8400": free_port(), "8500": free_port(), "8600": free_port()}

@@ -274,15 +274,17 @@ async def test_doctor_names_the_agents_that_are_paused(
     async def line() -> Any:
         await doctor(Output(as_json=True))
         checks = json.loads(capsys.readouterr().out)["checks"]
-        return checks.get("paused agents", {}).get("agents", {}).get(agent)
+        return checks.get("paused agents", {})
 
     before = int(time.time() * 1000)
     await brake.pause()
-    told = await line()
+    said = await line()
+    assert f"resume --agent {agent}`" in said["todo"]
+    told = said["agents"][agent]
     assert before <= told.pop("since_ms") <= time.time() * 1000
     assert told == {"by": "ops@desk", "reason": "refunds are doubled"}
     assert (await brake.resume())["was_paused"]
-    assert await line() is None
+    assert agent not in (await line()).get("agents", {})
     assert not (await brake.resume())["was_paused"]
     assert await Switch(bench.redis, bench.temporal.namespace).find(agent) is None
 

@@ -72,7 +72,10 @@ def _keep(client: Client, longest: timedelta) -> str:
 
 
 def _span(length: timedelta) -> str:
-    return f"{length / _DAY:.3g} days" if length >= _DAY else duration(length.total_seconds())
+    if length < _DAY:
+        return duration(length.total_seconds())
+    days = f"{length / _DAY:.3g}"
+    return f"{days} day{'s' * (days != '1')}"
 
 
 async def _search_attributes(client: Client) -> AsyncIterator[Check]:

@@ -11,7 +11,7 @@ from onward.checks import Check
 from onward.doctor.site import Site
 from onward.errors import UsageError
 from onward.guarantee import Guarantee, guarantee, refuse_mode
-from onward.invoked import program
+from onward.invoked import typed
 from onward.memory import FULL, run_sizes
 from onward.pausing.switch import Switch, in_words
 from onward.permissions import missing_permissions, missing_to_watch
@@ -122,5 +122,6 @@ async def _paused(redis: Redis, namespace: str) -> AsyncIterator[Check]:
     if paused:
         agents = {agent: each.model_dump(mode="json") for agent, each in paused.items()}
         found = "; ".join(in_words(*each) for each in paused.items())
-        todo = f"`{program()} resume --agent NAME` lifts it"
+        lift = " and ".join(f"`{typed('resume', '--agent', agent)}`" for agent in paused)
+        todo = f"{lift} {'lifts it' if len(paused) == 1 else 'lift it'}"
         yield Check("paused agents", "note", found, todo, {"agents": agents})

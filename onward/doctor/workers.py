@@ -32,7 +32,9 @@ async def look(site: Site) -> AsyncIterator[Check]:
         yield Check("workers", "wrong", found, todo, figures)
     if living:
         yield _known(living, queue, figures)
-    if unknown:
+    if unknown and "Redis" in site.missing:
+        yield _untold(unknown, queue, figures)
+    elif unknown:
         yield _unknown(unknown, living, queue, {} if living else figures)
 
 
@@ -59,6 +61,11 @@ def _known(living: Sequence[Presence], queue: str, figures: dict[str, list[str]]
     return Check("workers", "note" if warned else "ok", found, warned, figures)
 
 
+def _untold(unknown: Sequence[Poller], queue: str, figures: dict[str, list[str]]) -> Check:
+    found = f"{count(len(unknown), 'worker')} polled {queue!r} in the last minutes: {_who(unknown)}"
+    return Check("workers", "note", found, "What each is, only that Redis could tell", figures)
+
+
 def _unknown(
     unknown: Sequence[Poller],
     living: Sequence[Presence],
@@ -67,10 +74,9 @@ def _unknown(
 ) -> Check:
     """Tell of those that Temporal knows and Redis does not."""
     name = "other workers" if living else "workers"
-    who = ", ".join(f"{each.identity} ({each.build_id or 'no build id'})" for each in unknown)
     found = (
         f"{count(len(unknown), 'worker')} polled {queue!r} in the last minutes without telling "
-        f"this Redis that {'it lives' if len(unknown) == 1 else 'they live'}: {who}"
+        f"this Redis that {'it lives' if len(unknown) == 1 else 'they live'}: {_who(unknown)}"
     )
     if living and (old := [each for each in unknown if _other_release(each, living[0])]):
         todo = (
@@ -84,6 +90,10 @@ def _unknown(
         "worker of Onward's, or has another Redis (ONWARD_REDIS_URL)"
     )
     return Check(name, "note", found, todo, figures)
+
+
+def _who(pollers: Sequence[Poller]) -> str:
+    return ", ".join(f"{each.identity} ({each.build_id or 'no build id'})" for each in pollers)
 
 
 def _other_release(poller: Poller, known: Presence) -> bool:
