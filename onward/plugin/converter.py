@@ -19,6 +19,9 @@ from onward.errors import UsageError
 from onward.names import WORKFLOW
 from onward.payload_store import LARGE_BYTES, PayloadStore
 
+_REFUSED_BYTES = 2_000_000
+"""Temporal refuses a payload of 2 MiB, and its run would try to hand it in for ever."""
+
 _Select = Callable[[StorageDriverSelectContext, Payload], StorageDriver | None]
 
 
@@ -61,9 +64,11 @@ def _both(theirs: ExternalStorage | None, ours: PayloadStore, *, stores: bool) -
             return ours
         if isinstance(target, StorageDriverWorkflowInfo) and target.type == WORKFLOW:
             return ours if stores and payload.ByteSize() >= LARGE_BYTES else None
-        if others is None or (least is not None and payload.ByteSize() < least):
-            return None
-        return others(context, payload)
+        if others is not None and least is not None and payload.ByteSize() >= least:
+            return others(context, payload)
+        # A child's result: of its parent's type nothing is told. So large it would never arrive.
+        result = isinstance(target, StorageDriverWorkflowInfo) and target.type is None
+        return ours if stores and result and payload.ByteSize() >= _REFUSED_BYTES else None
 
     return ExternalStorage(
         drivers=[ours, *own],
