@@ -20,6 +20,6 @@ ENV PATH=/opt/onward/bin:$PATH PYTHONUNBUFFERED=1 ONWARD_PAYLOAD_DIR=/payloads
 # Where the module of ONWARD_APP is looked for.
 WORKDIR /app
 USER 10001
-HEALTHCHECK --interval=60s --timeout=20s --start-period=60s CMD ["python", "-m", "onward.polling"]
+HEALTHCHECK --interval=60s --timeout=20s --start-period=60s CMD ["python", "-m", "onward.workers.polling"]
 # No shell in between: it would keep SIGTERM to itself, and running steps would be killed.
 CMD ["onward-worker"]

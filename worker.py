@@ -19,7 +19,6 @@ import cyclopts
 from temporalio.service import RPCError
 from temporalio.worker import Worker
 
-from onward import worker_log
 from onward.agents import App, load_app
 from onward.connection import Target, connect, find_target
 from onward.errors import ConnectError, OnwardError
@@ -32,9 +31,10 @@ from onward.local_services import (
 )
 from onward.plugin import OnwardPlugin
 from onward.plugin.options import DRAIN
-from onward.redis_connection import ledger_url
+from onward.redis_server.connection import ledger_url
 from onward.settings import Settings, load_settings
 from onward.tools.orphans import guard
+from onward.workers import log as worker_log
 
 _SLOTS = 200
 _HELP = """Run a worker: it begins runs, asks Claude and runs tools, until it is told to stop.

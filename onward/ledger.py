@@ -57,9 +57,9 @@ class Ledger:
     """The ledger of one run. Cheap to make: one for each activity.
 
     `redis` is a client with or without `decode_responses`; `strict` says that the server keeps what
-    it acknowledged (see `onward/guarantee.py`); `key` names another hash than the run's own, one
-    that runs share. Every method may raise redis' own errors, and LedgerUnreadable where a record
-    cannot be understood; nothing is written then.
+    it acknowledged (see `onward/redis_server/guarantee.py`); `key` names another hash than the
+    run's own, one that runs share. Every method may raise redis' own errors, and LedgerUnreadable
+    where a record cannot be understood; nothing is written then.
     """
 
     def __init__(self, redis: Redis, run: RunRef, *, strict: bool, key: str | None = None) -> None:

@@ -16,7 +16,7 @@ from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output
 from onward.errors import ConnectError, UsageError
 from onward.figures import count
-from onward.redis_connection import ledger_url, loaded, redis_client, redis_errors, shown
+from onward.redis_server.connection import ledger_url, loaded, redis_client, redis_errors, shown
 from onward.run_hashes import run_hashes
 from onward.settings import Settings, load_settings
 from onward.starting import pollers

@@ -21,9 +21,9 @@ from onward.indexed import at_start
 from onward.invoked import typed
 from onward.messages import RunRequest, RunResult
 from onward.names import WORKFLOW
-from onward.pollers import polled
 from onward.runs import STARTED_MEMO, TAGS_MEMO, Run, describe, look, rpc_errors
 from onward.search_attributes import usable
+from onward.workers.pollers import polled
 
 TASK_TIMEOUT = timedelta(seconds=3)
 """A workflow task on a killed worker is taken over after this; Temporal's default is 10 s."""

@@ -21,7 +21,7 @@ from onward import Agent, App, ToolContext, claude, tool
 from onward.ledger import Claim, Ledger, Verdict
 from onward.messages import RunRef
 from onward.own_history import read_added
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 from onward.run_records import Added
 
 LONG_S = 600.0

@@ -40,7 +40,7 @@ async def redis_local() -> AsyncGenerator[RedisServer]:
     async with redis_server(None) as server:
         yield server
         async with connected(server.url) as redis:
-            assert await left_behind(redis) == [], "keys of no kind of onward/redis_keys.py"
+            assert await left_behind(redis) == [], "keys of no kind of onward/redis_server/keys.py"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

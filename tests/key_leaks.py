@@ -4,7 +4,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from onward.redis_keys import is_left_behind
+from onward.redis_server.keys import is_left_behind
 
 
 async def left_behind(redis: Redis) -> list[str]:

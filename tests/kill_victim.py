@@ -22,7 +22,7 @@ from temporalio.worker import (
 
 from activities.services import Services
 from onward import claude
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 
 # The sandbox guards against workflows that are not deterministic, at half of a worker's cost; other
 # tests look at that.

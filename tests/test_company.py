@@ -13,14 +13,14 @@ import pytest_asyncio
 from agent_runs import connected
 from redis_users import PASSWORD, USER, may
 
-from onward import company as companies
-from onward.company import Company
 from onward.errors import UsageError
 from onward.local_services import RedisServer
-from onward.permissions import KEYS, NEEDED
-from onward.presence import FORGOTTEN_S, Presence
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
+from onward.redis_server.permissions import KEYS, NEEDED
 from onward.testing import wait_until
+from onward.workers import company as companies
+from onward.workers.company import Company
+from onward.workers.presence import FORGOTTEN_S, Presence
 
 pytestmark = pytest.mark.timeout(30)
 

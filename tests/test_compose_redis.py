@@ -15,9 +15,9 @@ from pages import ROOT
 from redis.exceptions import AuthenticationError
 from test_ledger import *  # noqa: F403  (each test of it is run here again)
 
-from onward.guarantee import guarantee
-from onward.permissions import missing_permissions, missing_to_watch
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
+from onward.redis_server.guarantee import guarantee
+from onward.redis_server.permissions import missing_permissions, missing_to_watch
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

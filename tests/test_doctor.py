@@ -17,7 +17,6 @@ from temporalio.client import Client
 from test_janitor import Scene
 
 from onward.agents import load_app
-from onward.company import Company
 from onward.connection import connect
 from onward.console import Output
 from onward.doctor.command import doctor
@@ -25,13 +24,14 @@ from onward.doctor.orphans import list_orphans, removal
 from onward.errors import ConnectError, UsageError
 from onward.ledger import INLINE_BYTES
 from onward.local_services import RedisServer, TemporalServer, redis_server
-from onward.memory import size
-from onward.payload_folder import mark
-from onward.permissions import NEEDED
-from onward.presence import Presence
+from onward.redis_server.memory import size
+from onward.redis_server.permissions import NEEDED
 from onward.restored import restored
 from onward.search_attributes import register
 from onward.settings import Settings
+from onward.workers.company import Company
+from onward.workers.payload_folder import mark
+from onward.workers.presence import Presence
 
 pytestmark = pytest.mark.timeout(60)
 

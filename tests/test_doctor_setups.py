@@ -22,7 +22,6 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from test_redis_servers import ClusterNode
 
-from onward.company import Company
 from onward.connection import connect
 from onward.console import Output
 from onward.doctor import clocks, examining
@@ -31,14 +30,15 @@ from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
 from onward.names import WAITING
-from onward.payload_folder import mark
-from onward.permissions import KEYS, NEEDED
-from onward.pollers import polled
-from onward.presence import Presence
+from onward.redis_server.permissions import KEYS, NEEDED
 from onward.search_attributes import register
 from onward.settings import Settings
 from onward.testing import wait_until
 from onward.testing.messages_api import Script, ScriptedAPI
+from onward.workers.company import Company
+from onward.workers.payload_folder import mark
+from onward.workers.pollers import polled
+from onward.workers.presence import Presence
 
 pytestmark = pytest.mark.timeout(60)
 

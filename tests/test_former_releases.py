@@ -10,12 +10,12 @@ from agent_double import AgentDouble, begin, call_claude, end
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from onward import former_releases
 from onward.errors import UsageError
-from onward.former_releases import refuse_former
 from onward.messages import RunRequest
-from onward.pollers import polled
 from onward.testing import wait_until
+from onward.workers import former_releases
+from onward.workers.former_releases import refuse_former
+from onward.workers.pollers import polled
 
 pytestmark = pytest.mark.timeout(60)
 

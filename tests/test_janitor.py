@@ -18,15 +18,15 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from onward.identity import run_key, shared_hash
-from onward.janitor import LOCK, Janitor
 from onward.ledger import INLINE_BYTES, Ledger
 from onward.lifetime import BUSINESS_KEY_KEPT_MS
 from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.temporal import RETENTION
 from onward.messages import RunRef
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 from onward.run_hashes import parse_key
 from onward.testing import wait_until
+from onward.workers.janitor import LOCK, Janitor
 
 pytestmark = pytest.mark.timeout(60)
 

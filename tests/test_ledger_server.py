@@ -11,8 +11,8 @@ from ledger_story import FP, OTHER_FP, STEP, Story, connected, new_story
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import OutOfMemoryError
 
-from onward.guarantee import guarantee
 from onward.local_services import RedisServer, redis_server
+from onward.redis_server.guarantee import guarantee
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -18,7 +18,7 @@ from onward.live.happenings import Asked, Happening, Restarted, Wrote
 from onward.live.stream import BEGINNING, LiveAttempt, LiveStream
 from onward.live.telling import Telling
 from onward.local_services import RedisServer
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 from onward.testing import wait_until
 
 pytestmark = pytest.mark.field("E04")

@@ -9,7 +9,7 @@ import pytest
 from unwritable import open_folder, unwritable
 
 from onward.errors import PayloadError, UsageError
-from onward.payload_folder import MARKER, mark, marked
+from onward.workers.payload_folder import MARKER, mark, marked
 
 
 def test_a_folder_has_one_id_for_ever(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from redis_kinds import KINDS, server_of
 from redis_users import PASSWORD, USER, may
 
 from onward import ToolContext, tool
-from onward.guarantee import guarantee
-from onward.janitor import Janitor
-from onward.memory import run_sizes
-from onward.permissions import HELPFUL, KEYS, NEEDED, missing_permissions
-from onward.redis_connection import loaded, redis_client
+from onward.redis_server.connection import loaded, redis_client
+from onward.redis_server.guarantee import guarantee
+from onward.redis_server.memory import run_sizes
+from onward.redis_server.permissions import HELPFUL, KEYS, NEEDED, missing_permissions
 from onward.restored import rotate
 from onward.testing import wait_until
+from onward.workers.janitor import Janitor
 
 pytestmark = pytest.mark.timeout(120)
 

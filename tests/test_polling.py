@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from agent_runs import Bench, app_of
 
-from onward.polling import main
 from onward.testing import wait_until
+from onward.workers.polling import main
 
 
 async def test_a_worker_that_polls_is_well(

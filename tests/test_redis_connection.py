@@ -6,7 +6,7 @@ from typing import Any
 
 from pages import ROOT
 
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 
 _MAKES = re.compile(r"\bRedis(\.from_\w+)?\(|\bConnectionPool\(")
 

@@ -7,14 +7,14 @@ import pytest
 from agent_runs import connected
 from key_leaks import left_behind
 
-from onward.company import Company
 from onward.identity import run_key, shared_hash
-from onward.janitor import LOCK
 from onward.live.stream import LiveStream
 from onward.local_services import RedisServer
 from onward.pausing.switch import Switch
-from onward.permissions import KEYS
-from onward.redis_keys import KINDS, is_left_behind, kind_of
+from onward.redis_server.keys import KINDS, is_left_behind, kind_of
+from onward.redis_server.permissions import KEYS
+from onward.workers.company import Company
+from onward.workers.janitor import LOCK
 
 PAGE = Path(__file__).parent.parent / "docs" / "operating.md"
 FIRST, SHA = str(uuid.uuid4()), "0" * 64

@@ -16,12 +16,12 @@ from redis_guarded import Guarded, guarded
 from redis_tls import TlsRedis, tls_redis, tls_sentinel
 
 from onward.errors import ConnectError, UsageError
-from onward.guarantee import guarantee, refuse_mode
 from onward.local_services import RedisServer, TemporalServer
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
-from onward.redis_connection import loaded, redis_client, redis_errors, shown
-from onward.redis_url import parse
+from onward.redis_server.connection import loaded, redis_client, redis_errors, shown
+from onward.redis_server.guarantee import guarantee, refuse_mode
+from onward.redis_server.url import parse
 from onward.testing import wait_until
 from onward.testing.warm import WarmWorker
 

@@ -21,9 +21,9 @@ from ledger_story import Story
 
 from onward import ToolContext, tool
 from onward.console import Output
-from onward.guarantee import guarantee
 from onward.local_services import RedisServer, redis_server
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
+from onward.redis_server.guarantee import guarantee
 from onward.restored import restored
 from onward.testing import wait_until
 

@@ -9,12 +9,12 @@ import pytest
 from agent_runs import connected
 from redis_users import may
 
-from onward.janitor import LOCK
 from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
 from onward.testing import wait_until
 from onward.testing.warm import WarmWorker
+from onward.workers.janitor import LOCK
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(60)]
 

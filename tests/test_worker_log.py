@@ -5,7 +5,7 @@ import logging
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from onward.worker_log import OneLine
+from onward.workers.log import OneLine
 
 
 def record(error: Exception) -> logging.LogRecord:

@@ -17,7 +17,7 @@ from temporalio.client import Client
 
 from chaos.soak.stage import Stage
 from onward.names import TASK_QUEUE
-from onward.redis_keys import is_left_behind, kind_of
+from onward.redis_server.keys import is_left_behind, kind_of
 
 _MB = 1e6
 _ROUND = 500

@@ -18,7 +18,7 @@ from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.data_dir import held_folder
 from onward.local_services.temporal import find_temporal
 from onward.rates import Rates
-from onward.redis_connection import redis_client
+from onward.redis_server.connection import redis_client
 from onward.settings import Settings
 from onward.testing import PaymentsProcess, WorkerProcess, payments_service
 from onward.testing.messages_api import ScriptedAPI

@@ -11,7 +11,7 @@ from chaos.soak.flow import Ended
 from chaos.soak.samples import Process, Sample
 from chaos.soak.work import Kind, Work
 from chaos.traffic import Run
-from onward.redis_keys import KINDS
+from onward.redis_server.keys import KINDS
 
 _OUTCOMES: dict[Kind, str] = {"cancelled": "cancelled", "terminated": "none", "cut off": "none"}
 """How runs of a kind end; all others are completed, and `none` have no result."""

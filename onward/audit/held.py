@@ -11,7 +11,7 @@ from onward.errors import LedgerUnreadable
 from onward.identity import run_key
 from onward.messages import Attempt
 from onward.records import Record, parse_record
-from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.redis_server.connection import ledger_url, redis_client, redis_errors
 from onward.runs import Run
 from onward.session import Session
 

@@ -98,7 +98,7 @@ class Client:
             # Only a new run needs a clean tree: the one to attach to has changed it already.
             if request.workspace is not None:
                 _prepared(request.workspace.path, allow_dirty=allow_dirty)
-            from onward.room import check_room  # noqa: PLC0415  (loads the Redis client)
+            from onward.redis_server.room import check_room  # noqa: PLC0415  (loads the Redis client)
 
             await check_room(settings, target, self.warn)
 

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from onward.checks import Check
 from onward.doctor.site import Absent, Site
-from onward.pollers import polled
+from onward.workers.pollers import polled
 
 _MOST_S = 5.0
 _REMEMBERED_S = 300.0

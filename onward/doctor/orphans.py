@@ -11,12 +11,12 @@ from temporalio.client import Client
 from onward.connection import Target, connect, find_target, quiet_runtime
 from onward.console import Output
 from onward.figures import count
-from onward.janitor import fate
-from onward.memory import run_bytes, size
-from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
-from onward.redis_url import SENTINEL
+from onward.redis_server.connection import ledger_url, redis_client, redis_errors, shown
+from onward.redis_server.memory import run_bytes, size
+from onward.redis_server.url import SENTINEL
 from onward.run_hashes import RunHash, run_hashes
 from onward.settings import load_settings
+from onward.workers.janitor import fate
 
 _SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from onward.checks import Check
 from onward.doctor.site import Site
 from onward.errors import PayloadError
-from onward.payload_folder import marked
+from onward.workers.payload_folder import marked
 
 _NAME = "payload folder"
 

@@ -10,12 +10,12 @@ from redis.exceptions import NoPermissionError, ResponseError
 from onward.checks import Check
 from onward.doctor.site import Site
 from onward.errors import UsageError
-from onward.guarantee import Guarantee, guarantee, refuse_mode
 from onward.invoked import typed
-from onward.memory import FULL, run_sizes
 from onward.pausing.switch import Switch, in_words
-from onward.permissions import missing_permissions, missing_to_watch
-from onward.redis_connection import shown
+from onward.redis_server.connection import shown
+from onward.redis_server.guarantee import Guarantee, guarantee, refuse_mode
+from onward.redis_server.memory import FULL, run_sizes
+from onward.redis_server.permissions import missing_permissions, missing_to_watch
 
 _KEEPS = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, and the same in redis.conf"
 

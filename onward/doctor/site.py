@@ -13,12 +13,12 @@ from temporalio.client import Client
 
 from onward.agents import App, load_app
 from onward.checks import Check
-from onward.company import Company
 from onward.connection import Target, connect, quiet_runtime
 from onward.errors import AppError, ConnectError, UsageError
-from onward.presence import Presence
-from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.redis_server.connection import ledger_url, redis_client, redis_errors
 from onward.settings import Settings
+from onward.workers.company import Company
+from onward.workers.presence import Presence
 
 
 class Absent(Exception):

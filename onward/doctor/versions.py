@@ -6,7 +6,7 @@ from platform import python_version
 
 from onward.checks import Check
 from onward.doctor.site import Site
-from onward.presence import minor
+from onward.workers.presence import minor
 
 _BUILT_ON = ("temporalio", "anthropic", "redis")
 

@@ -7,10 +7,10 @@ from itertools import combinations
 from onward.checks import Check
 from onward.doctor.site import Site
 from onward.figures import count
-from onward.held_up import progress_check
 from onward.invoked import worker
-from onward.pollers import Poller, polled
-from onward.presence import Presence, minor
+from onward.workers.held_up import progress_check
+from onward.workers.pollers import Poller, polled
+from onward.workers.presence import Presence, minor
 
 _SILENT = timedelta(seconds=75)
 """Who polled so much earlier than another is gone: a poll that finds nothing lasts a minute."""

@@ -19,9 +19,9 @@ from onward.forking.unseen import unseen
 from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.messages import Fork, RunRequest
-from onward.redis_connection import ledger_url, redis_client, redis_errors
+from onward.redis_server.connection import ledger_url, redis_client, redis_errors
+from onward.redis_server.room import check_room
 from onward.retelling.steps import retell
-from onward.room import check_room
 from onward.runs import Run, rpc_errors
 from onward.session import Session, find_run, open_session
 from onward.tags import parse_tags

@@ -7,9 +7,9 @@ from redis.asyncio import Redis
 
 from onward.audit.held import read_held
 from onward.forking.fates import LedgerView
-from onward.guarantee import guarantee
 from onward.identity import run_key
 from onward.messages import Witness
+from onward.redis_server.guarantee import guarantee
 
 
 async def look(redis: Redis, workflow_id: str, first_run_id: str) -> LedgerView:

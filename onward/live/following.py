@@ -29,7 +29,7 @@ from onward.live.story import Story
 from onward.live.stream import BEGINNING, Entry, LiveStream
 from onward.live.telling import Telling
 from onward.messages import Waiting as WaitingCall
-from onward.redis_connection import ledger_url, redis_client
+from onward.redis_server.connection import ledger_url, redis_client
 from onward.runs import Run, ended, look, rpc_errors
 from onward.transcript import is_summary
 from onward.watching import Look

@@ -19,7 +19,7 @@ from onward.invoked import typed
 from onward.listing import Which, find
 from onward.messages import Paused
 from onward.pausing.switch import Switch, in_words
-from onward.redis_connection import ledger_url, redis_client, redis_errors, shown
+from onward.redis_server.connection import ledger_url, redis_client, redis_errors, shown
 from onward.runs import Run, look
 from onward.session import Session, open_session
 from onward.steering import one_run

@@ -12,6 +12,7 @@ from temporalio.worker import ReplayerConfig, Worker, WorkerConfig
 
 from onward.agents import App
 from onward.child import in_deployment
+from onward.errors import UsageError
 from onward.own_code import own
 from onward.plugin.converter import fit
 from onward.plugin.options import knowing_us, tuned
@@ -77,8 +78,13 @@ class OnwardPlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:  # noqa: A002
         """Look at what the worker stands on, then let it work. Raises one of `onward.errors`."""
         cancels = _cancels()
+        if (standing := self._standing.pop(worker.client, None)) is None:
+            raise UsageError(
+                "the worker ran before, or its client was exchanged before it began. Make a worker "
+                "anew, with the client that it is to have"
+            )
         try:
-            async with self._standing[worker.client].kept(worker):
+            async with standing.kept(worker):
                 # Python 3.11's `wait_for`, in which the Redis client sends, loses one: the worker
                 # would begin after all, and whoever waits for its end waits for ever.
                 if _cancels() > cancels:

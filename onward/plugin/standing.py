@@ -12,21 +12,21 @@ from temporalio.worker import Worker
 
 from onward import claude
 from onward.agents import App
-from onward.company import Company
-from onward.former_releases import refuse_former
-from onward.guarantee import Guarantee, guarantee, refuse_eviction, refuse_mode
-from onward.janitor import Janitor
-from onward.memory import run_sizes
 from onward.models.fit import retirement
 from onward.own_code import own
-from onward.payload_folder import mark
-from onward.permissions import refuse_missing
-from onward.presence import Presence
-from onward.redis_connection import loaded, redis_client, redis_errors, shown
+from onward.redis_server.connection import loaded, redis_client, redis_errors, shown
+from onward.redis_server.guarantee import Guarantee, guarantee, refuse_eviction, refuse_mode
+from onward.redis_server.memory import run_sizes
+from onward.redis_server.permissions import refuse_missing
 from onward.search_attributes import register, troubles
 from onward.settings import Settings
 from onward.tools.orphans import guard
-from onward.worker_log import START
+from onward.workers.company import Company
+from onward.workers.former_releases import refuse_former
+from onward.workers.janitor import Janitor
+from onward.workers.log import START
+from onward.workers.payload_folder import mark
+from onward.workers.presence import Presence
 
 _log = logging.getLogger(START)
 
@@ -66,7 +66,7 @@ class Standing:
 
         """
         guard()
-        import_module("onward.preload")
+        import_module("onward.workers.preload")
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._anthropic)
             await stack.enter_async_context(self._redis)

@@ -5,9 +5,9 @@ Imported for that alone, by the process that workers are forked from.
 
 import gc
 
-from onward import preload
 from onward.own_code import own
 from onward.plugin import standing
+from onward.workers import preload
 
 __all__ = ["preload", "standing"]
 

@@ -1,6 +1,8 @@
 """Whether a worker on this machine polls its task queue: the health check of a container.
 
-    python -m onward.polling     exit 0: one does; 1: none does; 2: wrong settings; 3: no Temporal
+    python -m onward.workers.polling
+
+Exit code 0: one does; 1: none does; 2: wrong settings; 3: no Temporal.
 
 It asks Temporal, not the process: a worker may live and have lost its server.
 """

@@ -8,8 +8,8 @@ from redis.exceptions import RedisError
 from onward.connection import Target
 from onward.errors import RedisFull
 from onward.invoked import typed
-from onward.memory import FULL, Memory
-from onward.redis_connection import ledger_url, redis_client, shown
+from onward.redis_server.connection import ledger_url, redis_client, shown
+from onward.redis_server.memory import FULL, Memory
 from onward.settings import Settings
 
 

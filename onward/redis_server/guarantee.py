@@ -15,7 +15,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import ResponseError
 
 from onward.errors import UsageError
-from onward.memory import Memory
+from onward.redis_server.memory import Memory
 
 _WANTED = {"appendonly": "yes", "appendfsync": "always", "no-appendfsync-on-rewrite": "no"}
 

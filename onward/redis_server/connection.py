@@ -17,9 +17,9 @@ from redis.exceptions import (
 
 from onward.connection import Target
 from onward.errors import ConnectError, UsageError
-from onward.redis_causes import cause
-from onward.redis_url import Place, parse, shown
-from onward.sentinel import sentinel_client
+from onward.redis_server.causes import cause
+from onward.redis_server.sentinel import sentinel_client
+from onward.redis_server.url import Place, parse, shown
 from onward.settings import Settings
 
 __all__ = ["ledger_url", "loaded", "redis_client", "redis_errors", "shown"]
@@ -100,6 +100,6 @@ async def loaded(redis: Redis, say: Callable[[str], None]) -> None:
             told = True
             await asyncio.sleep(_LOADING_POLL_S)
         except NoPermissionError:
-            return  # it answers; what we may not do is for `onward.permissions` to say
+            return  # it answers; what we may not do is for `onward.redis_server.permissions` to say
         else:
             return

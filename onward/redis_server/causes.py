@@ -5,7 +5,7 @@ from redis.exceptions import AuthenticationError
 from redis.exceptions import TimeoutError as TimedOut
 
 from onward.invoked import worker
-from onward.redis_url import Place, parse
+from onward.redis_server.url import Place, parse
 
 _WHERE = "in ONWARD_REDIS_URL"
 _OTHER_CERTIFICATE = (

@@ -9,7 +9,7 @@ from time import monotonic
 from temporalio.client import Client
 
 from onward.errors import UsageError
-from onward.pollers import Poller, polled
+from onward.workers.pollers import Poller, polled
 
 _FIRST_TO_TELL = (0, 6)
 _LONGEST_POLL_S = 75.0

@@ -12,7 +12,7 @@ from redis.asyncio.sentinel import (
 )
 from redis.exceptions import RedisError
 
-from onward.redis_url import Place
+from onward.redis_server.url import Place
 
 
 def sentinel_client(place: Place, **options: Any) -> Redis:

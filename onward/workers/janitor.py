@@ -17,13 +17,13 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from temporalio.client import Client
 
-from onward.beside import beside
 from onward.errors import NoSuchRun, OnwardError, PayloadError, UsageError
 from onward.ledger import Ledger
 from onward.lifetime import BUSINESS_KEY_KEPT_MS, records_ttl_ms
 from onward.messages import RunRef
 from onward.run_hashes import RunHash, run_hashes, shared_hashes
 from onward.runs import look
+from onward.workers.beside import beside
 
 LOCK = "onward:{janitor}"
 

@@ -14,9 +14,9 @@ from urllib.parse import quote
 from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
 
-from onward.beside import beside
 from onward.errors import UsageError
-from onward.presence import FORGOTTEN_S, Presence
+from onward.workers.beside import beside
+from onward.workers.presence import FORGOTTEN_S, Presence
 
 _BEAT_S = 3.0
 _LOOK_AGAIN_S = 0.05
