@@ -214,6 +214,10 @@ async def _cluster(setup: Setup) -> None:
     setup.set(ONWARD_REDIS_URL=node.url)
 
 
+async def _replica(setup: Setup) -> None:
+    await setup.redis.replicaof("127.0.0.1", "1")
+
+
 async def _evicting_redis(setup: Setup) -> None:
     await setup.redis.config_set("maxmemory-policy", "allkeys-lru")
 
@@ -355,6 +359,7 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
     "wrong password": (_wrong_password, "Redis", "away", "does not let us in.*ONWARD_REDIS_URL"),
     "a permission lacks": (_less_rights, "permissions", "wrong", "SETUSER app .* .hexists$"),
     "Redis is a cluster": (_cluster, "guarantee", "wrong", "is a cluster.*cluster mode off"),
+    "Redis is a replica": (_replica, "guarantee", "wrong", "a replica.*primary in ONWARD_REDIS"),
     "Redis evicts": (_evicting_redis, "guarantee", "wrong", "allkeys-lru.*Set maxmemory-policy"),
     "Redis is full": (_full_redis, "memory", "wrong", r"used \(\d+%\).*raise maxmemory"),
     "Redis forgets": (_forgetful_redis, "persistence", "note", "no append.*SET appendonly yes"),

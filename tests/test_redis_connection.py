@@ -24,4 +24,4 @@ def test_every_client_is_made_in_one_place() -> None:
     """What a URL may say, and how long a server may be silent, is the same for all that ask it."""
     code = [*(ROOT / "onward").rglob("*.py"), *(ROOT / "activities").rglob("*.py")]
     makers = {file.name for file in code if _MAKES.search(file.read_text())}
-    assert makers == {"redis_connection.py", "sentinel.py"}
+    assert makers == {"connection.py", "sentinel.py"}

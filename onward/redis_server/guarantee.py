@@ -32,6 +32,8 @@ class Guarantee:
     memory: Memory
     mode: str = "standalone"
     """As INFO has it. `cluster` and `sentinel` are of no use here."""
+    replica: bool = False
+    """It copies another server, and refuses every write."""
 
     @property
     def cluster(self) -> bool:
@@ -65,11 +67,17 @@ async def guarantee(redis: Redis) -> Guarantee:
         evicts=policy not in ("noeviction", "unknown"),
         memory=Memory.of(info),
         mode=info.get("redis_mode") or info.get("server_mode", "standalone"),
+        replica=info.get("role") == "slave",
     )
 
 
 def refuse_mode(found: Guarantee) -> None:
-    """Raise `UsageError` where the server is one of a cluster's, or a Sentinel."""
+    """Raise `UsageError` where the server is one of a cluster's, a replica, or a Sentinel."""
+    if found.replica:
+        raise UsageError(
+            "this Redis is a replica, which takes no writes, so no effect could begin. Name its "
+            "primary in ONWARD_REDIS_URL"
+        )
     if found.cluster:
         raise UsageError(
             "this Redis is a cluster: other servers of it hold most of the keys, and Onward's "
