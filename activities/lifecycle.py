@@ -81,6 +81,7 @@ class LifecycleActivities:
             result = given.result
             try:
                 ledger = self._services.ledger(given.run)
+                self._services.transcripts.drop(ledger.key)
                 result = await _with_lost_spend(ledger, given)
                 result = await _settled(ledger, given, result)
                 if given.asking:  # it may have been cancelled while it waited for its turn

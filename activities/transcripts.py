@@ -32,12 +32,13 @@ class Transcripts:
 
     def keep(self, run: str, conversation: Conversation) -> None:
         """Keep a run's conversation in place of its earlier one."""
-        self._drop(run)
+        self.drop(run)
         self._kept[run] = conversation
         self.size_bytes += conversation.size_bytes
         while self.size_bytes > self._max_bytes:
-            self._drop(next(iter(self._kept)))
+            self.drop(next(iter(self._kept)))
 
-    def _drop(self, run: str) -> None:
+    def drop(self, run: str) -> None:
+        """Keep nothing of a run, if anything was kept."""
         if (dropped := self._kept.pop(run, None)) is not None:
             self.size_bytes -= dropped.size_bytes

@@ -87,7 +87,7 @@ def test_what_stays_as_it_was_is_no_problem() -> None:
 @pytest.mark.parametrize(
     ("late", "what"),
     [
-        ({"processes": {**_sample().processes, "steady worker": Process(106, 20, 10, 1)}}, "MB"),
+        ({"processes": {**_sample().processes, "steady worker": Process(111, 20, 10, 1)}}, "MB"),
         ({"processes": {**_sample().processes, "steady worker": Process(100, 23, 10, 1)}}, "files"),
         (
             {"processes": {**_sample().processes, "steady worker": Process(100, 20, 12, 1)}},

@@ -43,6 +43,15 @@ def test_a_run_has_one_place_that_moves_on() -> None:
     assert cache.size_bytes == longer.size_bytes
 
 
+def test_an_ended_run_makes_room_at_once() -> None:
+    """What no step will ask for again must not fill the memory until its turn comes."""
+    kept, cache = conversation(10), Transcripts()
+    cache.keep("run", kept)
+    cache.drop("run")
+    cache.drop("run")  # `end` may run twice
+    assert (cache.find("run", kept.head), cache.size_bytes) == (None, 0)
+
+
 def test_what_is_larger_than_the_bound_is_not_kept() -> None:
     """One endless conversation does not fill the memory, nor keep the cache empty for ever."""
     cache = Transcripts(max_bytes=500)
