@@ -1,10 +1,20 @@
 """A worker keeps the conversations that it sent last, and never more than it may."""
 
+import pytest
+from agent_runs import Bench, app_of, says, uses
+
 from activities.transcripts import Transcripts
+from onward import tool
 from onward.messages import Head
 from onward.transcript import Conversation, Turn, beginning
 
 START = beginning("{}")
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
 
 
 def conversation(size: int) -> Conversation:
@@ -50,6 +60,23 @@ def test_an_ended_run_makes_room_at_once() -> None:
     cache.drop("run")
     cache.drop("run")  # `end` may run twice
     assert (cache.find("run", kept.head), cache.size_bytes) == (None, 0)
+
+
+async def test_a_worker_keeps_nothing_of_a_run_that_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that a run took is there for the next: a worker lives longer than its runs."""
+    kept = list[tuple[Transcripts, int]]()
+    keep = Transcripts.keep
+
+    def noted(self: Transcripts, run: str, conversation: Conversation) -> None:
+        keep(self, run, conversation)
+        kept.append((self, self.size_bytes))
+
+    monkeypatch.setattr(Transcripts, "keep", noted)
+    await bench.run(app_of(look), uses(("look", {})), says())
+    cache, most = kept[-1]
+    assert (most > 0, cache.size_bytes) == (True, 0)
 
 
 def test_what_is_larger_than_the_bound_is_not_kept() -> None:
