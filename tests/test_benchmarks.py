@@ -43,6 +43,7 @@ async def test_a_long_run_is_measured_beside_the_bare_client(servers: Bed) -> No
     assert all(ms is not None and ms > 0 for ms in times)
 
 
+@pytest.mark.long
 async def test_what_caching_saves_is_measured(servers: Bed) -> None:
     """The same tokens cost less with each policy than without, and most of them are read."""
     found = await caching.measure(servers, steps=10, result_bytes=1024)
@@ -65,6 +66,7 @@ async def test_many_runs_at_once_are_counted(servers: Bed) -> None:
 # ---- they can fail
 
 
+@pytest.mark.long
 async def test_a_contender_that_cannot_go_on_is_told_dead(
     servers: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

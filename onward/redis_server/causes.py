@@ -27,6 +27,9 @@ _TLS = {
         f"certificate of its CA in ssl_ca_certs {_WHERE}"
     ),
     "ALERT": _OTHER_CERTIFICATE,
+    # What it says can be lost on the way, when it ends the connection right after.
+    "reset by peer": f"it ended the connection; perhaps {_OTHER_CERTIFICATE}",
+    "closed by server": f"it ended the connection; perhaps {_OTHER_CERTIFICATE}",
     "KEY_VALUES_MISMATCH": _BAD_FILES,
     "PEM lib": _BAD_FILES,
     "NO_CERTIFICATE": _BAD_FILES,
