@@ -355,6 +355,19 @@ def test_a_codec_and_a_storage_of_ones_own_stay(tmp_path: Path) -> None:
     assert made.payload_codec is given.payload_codec
     assert made.external_storage is not None
     assert [driver.name() for driver in made.external_storage.drivers] == ["onward-files", "theirs"]
+    assert _store(made, "agent", 100_000) == "onward-files"
+    assert _store(made, "agent", 100) is None
+    assert _store(made, "order", 100_000) == "theirs"
+    assert _store(made, "order", 5) is None
+
+
+def _store(converter: DataConverter, workflow: str | None, size: int) -> str | None:
+    """Name the store that a payload to a workflow goes to."""
+    select = converter.external_storage and converter.external_storage.driver_selector
+    assert select
+    target = StorageDriverWorkflowInfo(namespace="default", type=workflow)
+    chosen = select(StorageDriverSelectContext(target=target), Payload(data=b"x" * size))
+    return chosen.name() if chosen else None
 
 
 @pytest.mark.parametrize(("size", "stored"), [(100_000, False), (2_100_000, True)])
@@ -362,12 +375,8 @@ async def test_a_childs_result_that_temporal_would_refuse_is_a_file(
     tmp_path: Path, size: int, stored: bool
 ) -> None:
     """Else the run would hand it in for ever; a smaller one may be of a workflow of the team's."""
-    storage = fit(DataConverter.default, tmp_path, stores=True).external_storage
-    assert storage is not None
-    assert storage.driver_selector is not None
-    parent = StorageDriverSelectContext(target=StorageDriverWorkflowInfo(namespace="default"))
-    chosen = storage.driver_selector(parent, Payload(data=b"x" * size))
-    assert bool(chosen) is stored
+    made = fit(DataConverter.default, tmp_path, stores=True)
+    assert bool(_store(made, None, size)) is stored
 
 
 def test_a_payload_converter_that_is_not_pydantics_is_refused(tmp_path: Path) -> None:

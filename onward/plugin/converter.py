@@ -1,7 +1,6 @@
 """The data converter of a team's own client, made fit for agents."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 from temporalio.api.common.v1 import Payload
@@ -21,8 +20,6 @@ from onward.payload_store import LARGE_BYTES, PayloadStore
 
 _REFUSED_BYTES = 2_000_000
 """Temporal refuses a payload of 2 MiB, and its run would try to hand it in for ever."""
-
-_Select = Callable[[StorageDriverSelectContext, Payload], StorageDriver | None]
 
 
 def fit(given: DataConverter, folder: Path, *, stores: bool) -> DataConverter:
@@ -53,30 +50,49 @@ def _of_pydantic(given: DataConverter) -> DataConverter:
 
 
 def _both(theirs: ExternalStorage | None, ours: PayloadStore, *, stores: bool) -> ExternalStorage:
-    own = [driver for driver in theirs.drivers if driver.name() != ours.name()] if theirs else []
-    least = theirs.payload_size_threshold if theirs and own else None
-    others = _selection(theirs) if theirs and own else None
-
-    def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
-        target = context.target
-        if stores and target is None:
-            # Nobody's: what `onward.segments` keeps, which says from which size on.
-            return ours
-        if isinstance(target, StorageDriverWorkflowInfo) and target.type == WORKFLOW:
-            return ours if stores and payload.ByteSize() >= LARGE_BYTES else None
-        if others is not None and least is not None and payload.ByteSize() >= least:
-            return others(context, payload)
-        # A child's result: of its parent's type nothing is told. So large it would never arrive.
-        result = isinstance(target, StorageDriverWorkflowInfo) and target.type is None
-        return ours if stores and result and payload.ByteSize() >= _REFUSED_BYTES else None
-
+    """Make one storage of two: ours for what is an agent's, theirs for all else."""
+    others = _without(ours, theirs)
+    least = others.payload_size_threshold if others else LARGE_BYTES
     return ExternalStorage(
-        drivers=[ours, *own],
-        driver_selector=select,
-        payload_size_threshold=LARGE_BYTES if least is None else min(least, LARGE_BYTES),
+        drivers=[ours, *(others.drivers if others else ())],
+        driver_selector=_Selector(ours if stores else None, others),
+        payload_size_threshold=min(least, LARGE_BYTES),
     )
 
 
-def _selection(theirs: ExternalStorage) -> _Select:
-    """Say which driver theirs would choose: without a selector there is only one."""
-    return theirs.driver_selector or (lambda _context, _payload: theirs.drivers[0])
+def _without(ours: PayloadStore, theirs: ExternalStorage | None) -> ExternalStorage | None:
+    """Leave out a store that is ours already: a worker's client was made fit for reading before."""
+    own = [driver for driver in theirs.drivers if driver.name() != ours.name()] if theirs else []
+    return dataclasses.replace(theirs, drivers=own) if theirs and own else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Selector:
+    """Says which store a payload goes to; None: it stays in history."""
+
+    ours: PayloadStore | None
+    """None: it is only read from."""
+    theirs: ExternalStorage | None
+
+    def __call__(
+        self, context: StorageDriverSelectContext, payload: Payload
+    ) -> StorageDriver | None:
+        target, size = context.target, payload.ByteSize()
+        if target is None and self.ours:
+            # Nobody's: what `onward.segments` keeps, which says from which size on.
+            return self.ours
+        workflow = target.type if isinstance(target, StorageDriverWorkflowInfo) else ""
+        if workflow == WORKFLOW:
+            return self.ours if size >= LARGE_BYTES else None
+        if self.theirs and size >= self.theirs.payload_size_threshold:
+            return _selected(self.theirs, context, payload)
+        # A child's result: of its parent's type nothing is told. So large it would never arrive.
+        return self.ours if workflow is None and size >= _REFUSED_BYTES else None
+
+
+def _selected(
+    storage: ExternalStorage, context: StorageDriverSelectContext, payload: Payload
+) -> StorageDriver | None:
+    if storage.driver_selector is None:  # then there is only one
+        return storage.drivers[0]
+    return storage.driver_selector(context, payload)
