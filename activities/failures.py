@@ -42,6 +42,15 @@ def again(
     return ApplicationError(message, type=kind, next_retry_delay=delay, category=category)
 
 
+def not_registered(activity: str) -> ApplicationError:
+    """Make the error for an activity that this worker has not, as the SDK's: a deploy mends it."""
+    return ApplicationError(
+        f"no activity {activity!r} is registered on this worker. Register it; tools of agents are "
+        "run by agents alone",
+        type="NotFoundError",
+    )
+
+
 @contextmanager
 def translated() -> Generator[None]:
     """Turn what the ledger raises into errors that the workflow and Temporal understand."""

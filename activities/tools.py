@@ -14,7 +14,6 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 
 from onward import json_text
 from onward.errors import LedgerGap, PayloadError
@@ -27,7 +26,7 @@ from onward.tools.read_result import read_result
 from onward.tools.workspace import WorkspaceElsewhere, check
 
 from .business import BusinessRecord
-from .failures import again, stop, translated
+from .failures import again, not_registered, stop, translated
 from .lease import Lease
 from .pausing import wait_while_paused
 from .position import Position
@@ -63,11 +62,7 @@ class ToolActivity:
         """Run one call, or return what the ledger knows of it."""
         name = activity.info().activity_type
         if activity.info().workflow_type != WORKFLOW:  # one of a team's own, in its own worker
-            raise ApplicationError(
-                f"no activity {name!r} is registered on this worker. Register it; tools of agents "
-                "are run by agents alone",
-                type="NotFoundError",  # as the SDK's, and retried likewise: a deploy mends it
-            )
+            raise not_registered(name)
         given: ToolInput = activity.payload_converter().from_payload(args[0].payload, ToolInput)
         async with Pulse(given.takeover_s) as pulse, Lease(given.takeover_s) as lease:
             pulse.details = _last_said()  # each beat takes the place of the one before

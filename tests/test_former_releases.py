@@ -4,6 +4,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from agent_double import AgentDouble, begin, call_claude, end
@@ -54,7 +55,7 @@ async def test_one_that_is_gone_is_waited_out(
     client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Temporal names it for minutes; once it should have polled again, the new one starts."""
-    monkeypatch.setattr(former_releases, "_LONGEST_POLL_S", 0.2)
+    monkeypatch.setattr(former_releases, "LONGEST_POLL", timedelta(seconds=0.2))
     said = list[str]()
     async with older(client, queue, "onward-0.4.2"):
         pass

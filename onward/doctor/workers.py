@@ -1,7 +1,6 @@
 """Who polls the task queue, whether they can work together, and whether their runs get on."""
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
 from itertools import combinations
 
 from onward.checks import Check
@@ -9,12 +8,8 @@ from onward.doctor.site import Site
 from onward.figures import count
 from onward.invoked import worker
 from onward.workers.held_up import progress_check
-from onward.workers.pollers import Poller, polled
+from onward.workers.pollers import LONGEST_POLL, Poller, polled
 from onward.workers.presence import Presence, minor
-
-_SILENT = timedelta(seconds=75)
-"""Who polled so much earlier than another is gone: a poll that finds nothing lasts a minute."""
-_BUILD = "onward-"
 
 
 async def look(site: Site) -> AsyncIterator[Check]:
@@ -44,9 +39,9 @@ async def progress(site: Site) -> AsyncIterator[Check]:
 
 
 def _recent(pollers: Sequence[Poller]) -> list[Poller]:
-    # By the newest of them and not by the clock here, which may be another.
+    # Measured from the newest of them and not by the clock here, which may be another.
     newest = max((each.last for each in pollers), default=None)
-    return [each for each in pollers if newest and newest - each.last < _SILENT]
+    return [each for each in pollers if newest and newest - each.last < LONGEST_POLL]
 
 
 def _known(living: Sequence[Presence], queue: str, figures: dict[str, list[str]]) -> Check:
@@ -97,5 +92,4 @@ def _who(pollers: Sequence[Poller]) -> str:
 
 
 def _other_release(poller: Poller, known: Presence) -> bool:
-    ours = poller.build_id.startswith(_BUILD)
-    return ours and minor(poller.build_id.removeprefix(_BUILD)) != known.minor
+    return poller.release is not None and minor(poller.release) != known.minor

@@ -1,7 +1,6 @@
 """Workers of releases before 0.6, which do not tell Redis that they live: Temporal knows them."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from importlib.metadata import version
 from time import monotonic
@@ -9,13 +8,10 @@ from time import monotonic
 from temporalio.client import Client
 
 from onward.errors import UsageError
-from onward.workers.pollers import Poller, polled
+from onward.workers.pollers import LONGEST_POLL, Poller, polled
 
 _FIRST_TO_TELL = (0, 6)
-_LONGEST_POLL_S = 75.0
-"""A worker that lives has asked anew by then."""
 _LOOK_EVERY_S = 1.0
-_BUILD = re.compile(r"onward-(\d+)\.(\d+)\..*")
 
 
 async def refuse_former(client: Client, task_queue: str, say: Callable[[str], None]) -> None:
@@ -34,7 +30,7 @@ async def refuse_former(client: Client, task_queue: str, say: Callable[[str], No
         return
     names = ", ".join(f"{each.identity} ({each.build_id})" for each in before.values())
     say(f"{names} polled {task_queue!r} in the last minutes; waiting to see whether that goes on")
-    ends = monotonic() + _LONGEST_POLL_S
+    ends = monotonic() + LONGEST_POLL.total_seconds()
     while monotonic() < ends:
         for identity, poller in (await _former(client, task_queue)).items():
             if identity not in before or poller.last > before[identity].last:
@@ -44,27 +40,17 @@ async def refuse_former(client: Client, task_queue: str, say: Callable[[str], No
 
 async def _former(client: Client, task_queue: str) -> dict[str, Poller]:
     found = await polled(client, task_queue)
-    return {each.identity: each for each in found if _is_former(each.build_id)}
+    return {each.identity: each for each in found if each.release and _is_former(each.release)}
 
 
-def _is_former(build_id: str) -> bool:
-    release = _minor(build_id)
-    return release is not None and release < _FIRST_TO_TELL and release != _own()
-
-
-def _own() -> tuple[int, int] | None:
-    return _minor(f"onward-{version('onward')}")
-
-
-def _minor(build_id: str) -> tuple[int, int] | None:
-    found = _BUILD.fullmatch(build_id)
-    return (int(found[1]), int(found[2])) if found else None
+def _is_former(release: str) -> bool:
+    return tuple(map(int, release.split(".")[:2])) < _FIRST_TO_TELL
 
 
 def _refusal(poller: Poller, task_queue: str) -> str:
     return (
         f"the worker {poller.identity} polls the task queue {task_queue!r} too, and is of release "
-        f"{poller.build_id.removeprefix('onward-')}; this one is of {version('onward')}. Releases "
+        f"{poller.release}; this one is of {version('onward')}. Releases "
         "of different minor numbers cannot take over each other's runs: stop the old workers "
         "first, or give the new ones a task queue of their own (ONWARD_TASK_QUEUE)"
     )

@@ -1,7 +1,8 @@
 """Who polled a task queue in the last minutes, as Temporal remembers it."""
 
+import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -10,6 +11,10 @@ from temporalio.client import Client
 from onward import history
 from onward.runs import rpc_errors
 
+LONGEST_POLL = timedelta(seconds=75)
+"""A worker that lives has asked anew by then: a poll that finds nothing lasts a minute."""
+_BUILD = re.compile(r"onward-(\d+\.\d+\..*)")
+
 
 @dataclass(frozen=True)
 class Poller:
@@ -17,9 +22,15 @@ class Poller:
 
     identity: str
     last: datetime
-    """When it asked last, by Temporal's clock. One that lives asks once a minute at least."""
+    """When it asked last, by Temporal's clock."""
     build_id: str
     """What it says of its code: `onward-0.6.0`; empty where it says nothing."""
+
+    @property
+    def release(self) -> str | None:
+        """Of Onward, as `0.6.0`; None where it says of none."""
+        found = _BUILD.fullmatch(self.build_id)
+        return found[1] if found else None
 
 
 async def polled(client: Client, task_queue: str) -> tuple[Poller, ...]:
