@@ -1,5 +1,6 @@
 """What every activity of a worker shares: built once, at its start."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,8 @@ from onward.rates import Rates
 from onward.search_attributes import usable
 
 from .transcripts import Transcripts
+
+_LOOK_EVERY_S = 60.0
 
 
 @dataclass
@@ -41,6 +44,9 @@ class Services:
     rate_caps: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
     """What a person allows where the API would allow more, by pool of models."""
     transcripts: Transcripts = field(default_factory=Transcripts)
+    _attributes: tuple[str, ...] = ()
+    _look_again_s: float = 0.0
+    """By the monotonic clock."""
 
     @cached_property
     def rate_limits(self) -> RateLimits:
@@ -53,8 +59,12 @@ class Services:
         return ModelsAPI(self.anthropic)
 
     async def attributes(self) -> tuple[str, ...]:
-        """Search attributes that a run may set which begins now."""
-        return await usable(self.temporal) if self.search_attributes else ()
+        """Search attributes that a run may set which begins now, as of a minute ago at most."""
+        # A Temporal with its index in SQL keeps two files open for each look, for many minutes.
+        if self.search_attributes and time.monotonic() >= self._look_again_s:
+            self._attributes = await usable(self.temporal)
+            self._look_again_s = time.monotonic() + (_LOOK_EVERY_S if self._attributes else 0)
+        return self._attributes
 
     def ledger(self, run: RunRef) -> Ledger:
         """Make the ledger of one run."""

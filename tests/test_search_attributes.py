@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
@@ -18,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import WorkflowEnvironment
 
 import onward.starting
+from activities.services import Services
 from onward import tool
 from onward.local_services.temporal import find_temporal
 from onward.messages import Opening
@@ -225,3 +227,20 @@ async def _remove(client: Client, name: str) -> None:
     await client.operator_service.remove_search_attributes(
         RemoveSearchAttributesRequest(namespace=client.namespace, search_attributes=[name])
     )
+
+
+async def test_a_worker_does_not_look_for_each_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look costs some Temporals two open files; one that finds nothing is made again."""
+    answers: list[tuple[str, ...]] = [(), ("OnwardStatus",), ("never asked",)]
+    monkeypatch.setattr("activities.services.usable", AsyncMock(side_effect=answers))
+    services = Services(
+        app=app_of(),
+        redis=bench.redis,
+        anthropic=AsyncMock(),
+        temporal=bench.temporal,
+        takeover_s=1,
+        search_attributes=True,
+    )
+    assert [await services.attributes() for _ in "abc"] == [(), *[("OnwardStatus",)] * 2]
