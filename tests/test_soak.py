@@ -43,7 +43,7 @@ def _keep(found: dict[str, Any]) -> None:
         Path(folder, "soak.json").write_text(as_json(found), encoding="utf-8")
 
 
-@pytest.mark.crash
+@pytest.mark.long
 @pytest.mark.timeout(120)
 async def test_each_kind_of_run_ends_as_it_should(tmp_path: Path) -> None:
     """The flow plays the people's parts, so an hour of it has every kind of run."""
