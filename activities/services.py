@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,6 +10,7 @@ from anthropic import AsyncAnthropic
 from redis.asyncio import Redis
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from onward.agents import App
 from onward.claude import account
@@ -17,7 +19,7 @@ from onward.messages import RunRef
 from onward.models.api import ModelsAPI
 from onward.rate_limits import RateLimits
 from onward.rates import Rates
-from onward.search_attributes import usable
+from onward.search_attributes import look
 
 from .transcripts import Transcripts
 
@@ -44,7 +46,8 @@ class Services:
     rate_caps: Mapping[str, Rates] = field(default_factory=dict[str, Rates])
     """What a person allows where the API would allow more, by pool of models."""
     transcripts: Transcripts = field(default_factory=Transcripts)
-    _attributes: tuple[str, ...] = ()
+    known_attributes: tuple[str, ...] = ()
+    """Search attributes as they were seen last; none: at no time, or there were none."""
     _look_again_s: float = 0.0
     """By the monotonic clock."""
 
@@ -62,9 +65,11 @@ class Services:
         """Search attributes that a run may set which begins now, as of a minute ago at most."""
         # A Temporal with its index in SQL keeps two files open for each look, for many minutes.
         if self.search_attributes and time.monotonic() >= self._look_again_s:
-            self._attributes = await usable(self.temporal)
-            self._look_again_s = time.monotonic() + (_LOOK_EVERY_S if self._attributes else 0)
-        return self._attributes
+            # A look that fails for a moment must not hide a run from `list --waiting` for its life.
+            with suppress(RPCError):
+                self.known_attributes = (await look(self.temporal)).usable
+                self._look_again_s = time.monotonic() + _LOOK_EVERY_S
+        return self.known_attributes
 
     def ledger(self, run: RunRef) -> Ledger:
         """Make the ledger of one run."""

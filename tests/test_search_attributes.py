@@ -232,10 +232,30 @@ async def _remove(client: Client, name: str) -> None:
 async def test_a_worker_does_not_look_for_each_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A look costs some Temporals two open files; one that finds nothing is made again."""
-    answers: list[tuple[str, ...]] = [(), ("OnwardStatus",), ("never asked",)]
-    monkeypatch.setattr("activities.services.usable", AsyncMock(side_effect=answers))
-    services = Services(
+    """A look costs some Temporals two open files."""
+    looks = AsyncMock(return_value=Attributes({STATUS: "Keyword"}))
+    monkeypatch.setattr("activities.services.look", looks)
+    services = services_of(bench)
+    assert [await services.attributes() for _ in "abc"] == [(STATUS,)] * 3
+    assert looks.await_count == 1
+
+
+async def test_a_look_that_fails_hides_no_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen last counts, and the next run looks again; else it would never be found."""
+    away = RPCError("busy", RPCStatusCode.UNAVAILABLE, b"")
+    answers = [away, Attributes({STATUS: "Keyword"}), away, Attributes({COST: "Double"})]
+    monkeypatch.setattr("activities.services.look", AsyncMock(side_effect=answers))
+    monkeypatch.setattr("activities.services._LOOK_EVERY_S", 0)
+    services = services_of(bench)
+    seen = [await services.attributes() for _ in answers]
+    assert seen == [(), (STATUS,), (STATUS,), (COST,)]
+
+
+def services_of(bench: Bench) -> Services:
+    """Services of a worker that sets search attributes."""
+    return Services(
         app=app_of(),
         redis=bench.redis,
         anthropic=AsyncMock(),
@@ -243,4 +263,3 @@ async def test_a_worker_does_not_look_for_each_run(
         takeover_s=1,
         search_attributes=True,
     )
-    assert [await services.attributes() for _ in "abc"] == [(), *[("OnwardStatus",)] * 2]

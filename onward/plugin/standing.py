@@ -72,7 +72,9 @@ class Standing:
             await stack.enter_async_context(self._redis)
             async with redis_errors(self._settings.redis_url):
                 warnings = [*await self._looked_at(), *await self._accompanied(worker, stack)]
-            warnings += map(str, troubles(self._temporal, await register(self._temporal)))
+            attributes = await register(self._temporal)
+            self.services.known_attributes = attributes.usable
+            warnings += map(str, troubles(self._temporal, attributes))
             for warning in warnings:
                 _log.warning("%s", warning)
             await stack.enter_async_context(self._janitor.working())
