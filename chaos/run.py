@@ -5,7 +5,6 @@
 Here is only how it is typed; `driver.py` is loaded when it runs.
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter, validators
+
+from chaos.command_line import exit_code, performed
 
 cli = cyclopts.App(
     name="chaos/run.py",
@@ -73,7 +74,6 @@ def chaos(
     # runs this file's imports too.
     from chaos import driver  # noqa: PLC0415
     from onward.console import Output  # noqa: PLC0415
-    from onward.errors import OnwardError  # noqa: PLC0415
 
     options = driver.Options(
         runs=runs,
@@ -84,28 +84,15 @@ def chaos(
         forgetful=forgetful,
         out=out,
     )
-    output = Output(as_json=json)
     if plan:
-        driver.show_plan(options, output)
+        driver.show_plan(options, Output(as_json=json))
         return 0
-    try:
-        return asyncio.run(driver.run(options, output))
-    except OnwardError as error:
-        output.error(str(error))
-        return 2
-    finally:
-        output.flush()
+    return performed(lambda output: driver.run(options, output), as_json=json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    try:
-        return int(cli(arguments))
-    except cyclopts.CycloptsError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(cli, arguments)
 
 
 if __name__ == "__main__":

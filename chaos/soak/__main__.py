@@ -3,7 +3,6 @@
 python -m chaos.soak --minutes 60
 """
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Annotated
 
 import cyclopts
 from cyclopts import Parameter, validators
+
+from chaos.command_line import exit_code, performed
 
 cli = cyclopts.App(
     name="chaos.soak",
@@ -62,8 +63,6 @@ def soak(
     """
     # Late, so that help and mistyped options answer at once.
     from chaos.soak import driver  # noqa: PLC0415
-    from onward.console import Output  # noqa: PLC0415
-    from onward.errors import OnwardError  # noqa: PLC0415
 
     options = driver.Options(
         minutes=minutes,
@@ -73,25 +72,12 @@ def soak(
         seed=seed,
         out=out,
     )
-    output = Output(as_json=json)
-    try:
-        return asyncio.run(driver.run(options, output))
-    except OnwardError as error:
-        output.error(str(error))
-        return 2
-    finally:
-        output.flush()
+    return performed(lambda output: driver.run(options, output), as_json=json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    try:
-        return int(cli(arguments))
-    except cyclopts.CycloptsError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(cli, arguments)
 
 
 if __name__ == "__main__":
