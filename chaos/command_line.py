@@ -30,7 +30,7 @@ def performed(work: "Callable[[Output], Coroutine[Any, Any, int]]", *, as_json: 
 def exit_code(cli: cyclopts.App, arguments: Sequence[str] | None) -> int:
     """Run a command line; returns its exit code."""
     try:
-        return int(cli(arguments))
+        return cli(arguments) or 0  # help returns nothing
     except cyclopts.CycloptsError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2

@@ -136,6 +136,7 @@ async def test_a_start_is_never_refused_for_an_attribute(
 async def test_the_printed_command_registers_them(awkward: Client) -> None:
     """Whoever may register attributes copies one line, and they are there."""
     name = "OnwardModel"
+    await register(awkward)
     await _remove(awkward, name)
     assert (await look(awkward)).missing == (name, COST)
     command = shlex.split(create_command(awkward, [name]))

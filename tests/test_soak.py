@@ -1,12 +1,14 @@
 """The soak itself: its flow plays every part, and its verdict sees what it must."""
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import chaos.run
 from benchmarks.bed import as_json
 from chaos.audit import Evidence
 from chaos.evidence import refunds_made
@@ -183,3 +185,10 @@ def test_wrong_use_is_refused_and_says_why(
     assert main(["--out", str(tmp_path)]) == 2
     assert "expected an empty folder" in capsys.readouterr().err
     assert main(["--minutes", "0"]) == 2
+
+
+@pytest.mark.parametrize("command", [main, chaos.run.main])
+def test_help_is_shown(command: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends with 0, as every command's help does."""
+    assert command(["--help"]) == 0
+    assert "Exit codes" in capsys.readouterr().out
