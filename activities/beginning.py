@@ -97,7 +97,7 @@ def _refuse_unpriced(model: str, limits: Limits) -> None:
 
 
 async def _original_witness(services: Services, run: RunRef) -> Witness | None:
-    """Take the witness that a reset to the first task was not given (ledger.md, 1.3)."""
+    """Take the witness that a reset to the first task was not given: its original run's."""
     try:
         told = await read_history(services.temporal, run.workflow_id, run.original_run_id)
     except RPCError as error:

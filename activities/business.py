@@ -136,7 +136,7 @@ class BusinessRecord:
         if not self._key.everywhere:
             return self._given.witness
         # No run's history proves that a record of all runs was never lost: it is trusted, and
-        # after a loss of Redis only the other side's own deduplication protects (ledger.md 1.1).
+        # after a loss of Redis only the other side's own deduplication protects.
         return await self._ledger.begin(None, reset_lineage=False)
 
     async def _tell(self, telling: Awaitable[object]) -> None:

@@ -59,7 +59,7 @@ class _StepAttempt:
         self._services, self._given, self._began = services, given, time.monotonic()
         self._ledger, self._lease = services.ledger(given.run), Lease(given.takeover_s)
         # The fingerprint is the conversation before the turn: an attempt adopts the turn that an
-        # earlier one froze, but never the reply of another branch (ledger.md, 1.1).
+        # earlier one froze, but never the reply of another branch, to another conversation.
         self._position = Position(
             self._ledger,
             step=given.step,

@@ -37,8 +37,8 @@ class Services:
     takeover_s: float
     """Seconds without a heartbeat after which another worker takes a step over."""
     strict: bool = False
-    """The ledger's server keeps every acknowledged write (ledger.md 1.3): found when the worker
-    starts, after its activities were made."""
+    """The ledger's server keeps every acknowledged write (docs/guarantees.md): found when the
+    worker starts, after its activities were made."""
     history_events: int = 1000
     """Events of one workflow run's history after which a run continues as new."""
     search_attributes: bool = False
@@ -77,7 +77,7 @@ class Services:
 
 
 def reset_lineage(run: RunRef) -> bool:
-    """Say whether the run, or this very attempt, stems from a workflow reset (ledger.md 1.3).
+    """Say whether the run, or this very attempt, stems from a workflow reset.
 
     A reset runs a pending activity again with its first input, which knows of no reset.
     """

@@ -1,7 +1,7 @@
 """One tool call through the ledger: claim, fire with its idempotency key, record, return.
 
-What a tool's exception means is in architecture.md; what each end of an attempt does to the record
-is in ledger.md, 1.4 and 1.5. After the effect nothing here fails because of Redis.
+What a tool's exception means, and what a worker's death at each point leads to, is in
+docs/guarantees.md. After the effect nothing here fails because of Redis.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from .verifying import NotVerified, Verifier
 
 _MOST_REQUESTS = 10
 _LONGEST_MS = 10 * 60 * 1000
-"""A call that stays unknown for so many requests, or so long, is in doubt (architecture.md)."""
+"""A call that stays unknown for so many requests, or so long, is in doubt (docs/guarantees.md)."""
 _FEWEST_REQUESTS = 3
 """Whatever the time: a laptop that slept over the first one must not leave a needless doubt."""
 _KEY_LASTS_MS = 23 * 3600 * 1000

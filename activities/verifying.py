@@ -40,7 +40,7 @@ class Verifier:
         Raises `NotVerified`.
         """
         if self.tool.effect == "sealed":
-            # A lossy server may have two primaries, each with a "first" claim (ledger.md 3.1).
+            # A lossy server may have two primaries, each with a "first" claim.
             asked = claim.may_have_sent or not self.strict
             return await self._ask(fields, context) if asked else None
         if self.tool.effect == "timed" and claim.may_have_sent:

@@ -1,7 +1,7 @@
 """What a run's own history says, read from the server alone: no worker needs to be there.
 
-History is the truth about a run (architecture.md, invariant 1), so how it ended, what it asked and
-what its finished steps cost can be told of any run that Temporal still keeps.
+History is the truth about a run (docs/architecture.md), so how it ended, what it asked and what its
+finished steps cost can be told of any run that Temporal still keeps.
 """
 
 from collections.abc import AsyncIterator, Callable

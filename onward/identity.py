@@ -46,7 +46,7 @@ def idempotency_key(deployment: str, run: str, call: str, fp: str) -> str:
 
 
 def downstream_key(run: RunRef, call: str, fp: str, business: BusinessKey | None) -> str:
-    """Return the key of this call, or of all calls that ask for the same (ledger.md 1.1)."""
+    """Return the key of this call, or of all calls that its `key_from` calls the same."""
     whole = run_key(run.workflow_id, run.first_run_id)
     if business is None:
         return idempotency_key(run.deployment, whole, call, fp)

@@ -1,7 +1,7 @@
 """JSON as text, to the letter: what Claude wrote is kept as Claude wrote it.
 
 Python's own `json` turns `1.50` into `1.5` and `1e5` into `100000.0`. A conversation must go back
-byte for byte (architecture.md, invariant 3), so numbers that Python would respell stay literals.
+byte for byte (docs/decisions/0002), so numbers that Python would respell stay literals.
 """
 
 import hashlib

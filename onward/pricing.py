@@ -1,7 +1,7 @@
 """Usage to money, by the offline table of genai-prices; what it does not know is unknown, not zero.
 
 Prices are never derived from one another: the cache-read factor differs by model. What the table
-lacks is filled in here (claude-api.md, sections 3 and 4).
+lacks is filled in here: names, a place's surcharge, web searches, iterations, declined replies.
 """
 
 import re

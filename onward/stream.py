@@ -1,7 +1,7 @@
 """One streamed reply of Claude, folded from its events into plain JSON without loss.
 
-The SDK's accumulators drop what they do not know (claude-api.md, 7), so the raw events are folded
-here. What cannot be folded faithfully is refused, never guessed.
+The SDK's accumulators drop what they do not know, so the raw events are folded here. What cannot
+be folded faithfully is refused, never guessed.
 """
 
 from collections.abc import Mapping, Sequence

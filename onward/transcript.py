@@ -187,7 +187,7 @@ def assistant_message(message: str) -> Iterator[str]:
 
     The API refuses its own empty text blocks when they come back, so they are left out from the
     first sending on. Yields nothing where nothing else is left, and where Claude declined: what it
-    had begun to say is not to be used, and would make it decline again (claude-api.md, 5).
+    had begun to say is not to be used, and would make it decline again.
     """
     content = [block for block in blocks_of(message) if not _blank(block)]
     if content and not _declined(message):
@@ -209,7 +209,7 @@ def results_only(message: str) -> bool:
     """Say whether the API takes nothing but results after a message, given as JSON text.
 
     So where it paused Claude's turn, or a tool of its own waits for a result: one that calls ours
-    from Claude's code, for instance (claude-api.md, 5). A person's words are refused there.
+    from Claude's code, for instance. A person's words are refused there.
     """
     whole = json_text.load_object(message)
     if whole.get("stop_reason") != "tool_use":

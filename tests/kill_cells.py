@@ -1,4 +1,4 @@
-"""The kill matrix's cells, and how each may end (ledger.md, 1.5 and 3)."""
+"""The kill matrix's cells, and how each may end (docs/guarantees.md, "When a worker dies")."""
 
 from dataclasses import dataclass
 from typing import Literal, Self, get_args

@@ -1,6 +1,6 @@
 """The project's model of the ledger: its table of transitions as pure functions.
 
-Written from the table, not from `ledger.lua`, so that the two can disagree. The conformance test
+Written apart from `ledger.lua`, so that the two can disagree. The conformance test
 holds the script against it; the explorers in tests/protocol take every interleaving of it. It is of
 one step of one run. Nothing here knows the time: whether a lease or a quarantine is over, and the
 name `at` of a doubt that may begin, are given with each operation.

@@ -111,7 +111,7 @@ async def test_what_is_carried_holds_no_conversation(bench: Bench) -> None:
 async def test_what_it_costs_to_carry_over_does_not_grow(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A segment is made with at most the one before it, however many there are (invariant 2)."""
+    """A segment is made with at most the one before it, however many there are."""
     fetched, fetch = list[str](), segments.fetch
 
     async def counted(converter: DataConverter, reference: str) -> bytes:

@@ -117,7 +117,7 @@ async def test_an_unknown_end_of_an_at_most_once_call_is_in_doubt(bench: Bench) 
 
 
 async def test_a_rejection_after_a_request_that_may_still_land_is_in_doubt(bench: Bench) -> None:
-    """Told "refused" while an earlier request may still land would be a lie (ledger.md, 0.5)."""
+    """Told "refused" while an earlier request may still land would be a lie."""
     (call,) = await _called(bench, "keyed", [httpx2.ReadTimeout("late"), status(400)])
     assert "OUTCOME UNKNOWN" in call.told["content"]
     assert call.in_doubt == ("1.1",)

@@ -1,4 +1,4 @@
-"""The ledger, told as a story: each row of the protocol's table of transitions is one test.
+"""The ledger, told as a story: each transition of a record is one test.
 
 A *step* is one thing that must not happen twice. An *attempt* is one run of the activity that does
 it; it has a token. A record goes open -> claimed -> done, failed or doubt.

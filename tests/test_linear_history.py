@@ -1,4 +1,4 @@
-"""A run's history grows with what is said, and with nothing else (architecture.md, invariant 2)."""
+"""A run's history grows with what is said, and with nothing else (docs/architecture.md)."""
 
 import asyncio
 import base64

@@ -120,7 +120,7 @@ def overflowed(reply: ClaudeReply) -> bool:
 def ending_of(state: RunState, reply: ClaudeReply) -> Ending | None:
     """Say how a reply, which the state has taken, ends the run; None if the loop goes on.
 
-    Calls in a reply that did not stop for tool use never run (claude-api.md, section 5).
+    Calls in a reply that did not stop for tool use never run: it may have been cut off in them.
     """
     stopped = reply.stop_reason
     if stopped == "tool_use" and not reply.calls:

@@ -139,7 +139,8 @@ def _stopped(state: RunState, call: PreparedCall, error: ActivityError) -> Resul
         why = reason_of(error)
         only = f"Not run to its end ({why}). It only reads: nothing was changed."
         return _written(state, call, only)
-    # Another branch's record at this position says nothing about the effect (ledger.md, 1.1).
+    # Another branch's record at this position says nothing about the effect: a late refill may have
+    # put it where the record of an attempt that fired was wiped.
     return _in_doubt(state, call, reason_of(error))
 
 

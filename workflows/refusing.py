@@ -25,7 +25,7 @@ def refuse_unfit(request: RunRequest) -> None:
 
 
 def _refuse_repeats() -> None:
-    """Refuse what would run a run's steps again under the same keys (ledger.md, 1.1)."""
+    """Refuse what would run a run's steps again under the same keys."""
     info = workflow.info()
     if info.cron_schedule or info.retry_policy:
         found = f"cron schedule {info.cron_schedule!r}, retry policy {info.retry_policy!r}"

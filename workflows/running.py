@@ -21,7 +21,7 @@ LONG_S = 3600.0
 FIXED_TAKEOVER_S = 10.0
 """Heartbeat timeout of activities that know no setting of the run yet, or any more."""
 # Attempts are not limited here: a worker's death, a busy claim or a Redis that is away must not use
-# up a step. What is bounded is requests sent, counted in the ledger (architecture.md, a step, 2).
+# up a step. What is bounded is requests sent, counted in the ledger (docs/decisions/0023).
 _RETRY = RetryPolicy(
     initial_interval=timedelta(milliseconds=100), maximum_interval=timedelta(seconds=20)
 )

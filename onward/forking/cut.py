@@ -17,7 +17,7 @@ class StepCall:
 
     call: PreparedCall
     witness: Witness
-    """That of its reply, whatever was refilled since (ledger.md, 1.3): it is claimed under this."""
+    """That of its reply. A later one may vouch for a ledger that its claim was wiped from."""
     told: Block | None = None
     """The `tool_result` that was sent for it; None: none was yet, its step is not answered."""
     never_started: bool = False

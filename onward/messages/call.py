@@ -24,7 +24,7 @@ class BusinessKey(Wire):
 
 
 class PreparedCall(Terse):
-    """One tool use, judged by the activity that read the reply (architecture.md, a step, 3)."""
+    """One tool use, judged by the activity that read the reply (docs/architecture.md)."""
 
     call: str
     tool_use_id: str

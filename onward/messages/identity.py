@@ -8,7 +8,7 @@ from onward.messages.base import Terse, Wire, terse
 
 
 class RunRef(Terse):
-    """Which run an activity belongs to. In every activity's input (ledger.md 1.1, 1.3).
+    """Which run an activity belongs to. In every activity's input.
 
     Ids that are equal are written once: history holds them with every activity.
     """
@@ -49,7 +49,7 @@ class RunRef(Terse):
 
 
 class Witness(Terse):
-    """Proof, held in history, of which ledger was written to (ledger.md 1.3)."""
+    """Proof, held in history, of which ledger was written to (docs/architecture.md)."""
 
     nonce: str
     """Birth nonce of the run's hash in Redis; empty: no witness, nothing is trusted."""

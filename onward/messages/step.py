@@ -170,7 +170,8 @@ class ClaudeReply(Terse):
     ) -> ToolInput:
         """Name a call of the reply to its tool.
 
-        The call's witness is the one of its reply, whatever is refilled meanwhile (ledger.md, 1.3).
+        The call's witness is the one of its reply, whatever is refilled meanwhile: a later one may
+        vouch for a ledger that the call's first claim was wiped from.
         """
         call = self.calls[index]
         return ToolInput(

@@ -53,7 +53,7 @@ _IMPOSSIBLE = frozenset(
 
 
 def meaning(error: BaseException) -> Meaning:
-    """Judge an exception that a tool raised; see architecture.md, "What an exception means"."""
+    """Judge an exception that a tool raised; docs/guarantees.md has the table."""
     names = _names(error)
     if (
         isinstance(error, Rejected)

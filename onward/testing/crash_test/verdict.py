@@ -1,6 +1,6 @@
 """Did a trial keep the promise of the tool's class? Judged by the probe and Claude's answer alone.
 
-ledger.md, 2 (promises) and 3.4 (checker).
+The promises are those of docs/guarantees.md.
 """
 
 from typing import Literal
