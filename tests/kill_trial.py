@@ -24,6 +24,7 @@ from kill_victim import Servers
 
 from onward.failpoints import struck
 from onward.testing import PaymentsProcess, wait_until
+from onward.testing.crash_test.worker_main import settled
 from onward.testing.warm import WarmWorker
 
 
@@ -131,7 +132,7 @@ async def _outlive(
             await run.ended()
         await asyncio.sleep(chance.uniform(0, 0.2))
         zombie.resume()
-        await zombie.logged(kill_victim.settled(trial.cell.activity), stage.deadline_s)
+        await zombie.logged(settled(trial.cell.activity), stage.deadline_s)
         await run.ended()
 
 

@@ -5,20 +5,18 @@ operations that led to it; `LEDGER_SEED` runs one seed alone.
 """
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from ledger_pair import OPS_IN_A_SEQUENCE, Diverged, Pair
 from ledger_story import Story, connected
+from redis_kinds import KINDS, binary_of
 
 import onward.ledger
 from onward.local_services import RedisServer
 from onward.local_services.data_dir import held_folder
-from onward.local_services.redis import find_valkey
 
 SEQUENCES = 500
 ONE_SEED = os.environ.get("LEDGER_SEED")
@@ -31,20 +29,11 @@ class QuickServer(RedisServer):
         return [*super()._command(), "--appendfsync", "no"]
 
 
-def _binary(kind: str) -> Path:
-    if kind == "valkey":
-        return find_valkey()
-    found = shutil.which("redis-server")
-    if found is None:
-        pytest.skip("NOT TESTED ON REDIS: no redis-server on PATH; apt-get install redis-server")
-    return Path(found)
-
-
-@pytest_asyncio.fixture(params=["valkey", "redis"], scope="module", loop_scope="session")
+@pytest_asyncio.fixture(params=KINDS, scope="module", loop_scope="session")
 async def server(request: pytest.FixtureRequest) -> AsyncGenerator[RedisServer]:
     """Run a server of each kind that a user may have."""
     with held_folder(None, "redis") as folder:
-        server = QuickServer(folder, _binary(request.param))
+        server = QuickServer(folder, binary_of(request.param))
         await server.start()
         try:
             yield server

@@ -22,8 +22,11 @@ def settled(tool: str) -> str:
     return f"settled {tool}\n"
 
 
-class _Telling(Interceptor):
+class Telling(Interceptor):
+    """Prints when an attempt has ended, whatever became of it."""
+
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """Listen to one worker's attempts."""
         return _TellingInbound(next)
 
 
@@ -37,7 +40,7 @@ class _TellingInbound(ActivityInboundInterceptor):
 
 # A task that the server hands to a paused process lies there until it times out. So a worker asks
 # for no other activity while it is in its call, and for one workflow task at most.
-_ALONE: dict[str, Any] = {
+ALONE: dict[str, Any] = {
     "max_concurrent_activities": 1,
     "max_concurrent_workflow_task_polls": 1,
     "max_cached_workflows": 0,
@@ -45,7 +48,7 @@ _ALONE: dict[str, Any] = {
 
 
 def _alone(client: Client, **options: Any) -> Worker:
-    return Worker(client, interceptors=[_Telling()], **{**options, **_ALONE})
+    return Worker(client, interceptors=[Telling()], **{**options, **ALONE})
 
 
 def main() -> int:
