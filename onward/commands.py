@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onward import run_input, runs, starting, watching
+from onward import reports, run_input, runs, starting, watching
 from onward.client import Client
 from onward.client.connecting import run_request
 from onward.console import Output
@@ -32,7 +32,8 @@ from onward.limits.input import parse_limits
 from onward.limits.options import NO_LIMITS_TYPED, TypedLimits
 from onward.limits.use import limits_line
 from onward.messages import LimitOverrides, Outcome, RunRequest, Waiting
-from onward.runs import Report, Run
+from onward.reports import Report
+from onward.runs import Run
 from onward.session import Session, find_run, open_session
 from onward.starting import Started
 from onward.tags import parse_tags
@@ -115,7 +116,7 @@ async def start(options: StartOptions, out: Output) -> int:
 async def status(run_id: str, out: Output) -> int:
     """Say how a run goes."""
     session = await open_session(out)
-    seen = await runs.report(session.client, await find_run(session, run_id))
+    seen = await reports.report(session.client, await find_run(session, run_id))
     troubles = watching.troubles(seen)
     if out.as_json:
         out.json(status_document(seen, troubles))
@@ -134,7 +135,7 @@ async def result(run_id: str, out: Output, *, wait: bool) -> int:
         return await _show_ended(session, run)
     if wait:
         return await _wait(session, run)
-    seen = await runs.report(session.client, run)
+    seen = await reports.report(session.client, run)
     if _waits_for_people(seen):
         return _show_waiting(session, seen)
     raise UsageError(f"the run {run.id!r} still goes on, it has no result yet. Add --wait")
@@ -228,7 +229,7 @@ async def _first_troubles(session: Session, begun: Beginning) -> list[str]:
         return []
     if begun.run.task_waiting and begun.run.task_attempt <= 1:
         return [await _no_worker(session, begun.run)]
-    return list(watching.troubles(await runs.report(session.client, begun.run)))
+    return list(watching.troubles(await reports.report(session.client, begun.run)))
 
 
 async def _no_worker(session: Session, run: Run) -> str:

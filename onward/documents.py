@@ -9,7 +9,8 @@ from onward.history import Ended
 from onward.invoked import program, typed
 from onward.limits.use import limit_uses
 from onward.messages import PersonSaid, Waiting
-from onward.runs import FAILING, Report, Run
+from onward.reports import Report
+from onward.runs import FAILING, Run
 from onward.starting import Started
 from onward.tags import as_texts
 from onward.watching import Beginning

@@ -1,4 +1,4 @@
-"""What can be asked about runs over a connection to Temporal.
+"""Runs, as Temporal's server describes them.
 
 Nothing here prints. Temporal's own errors come out as Onward's: `NoSuchRun`, `ConnectError`.
 """
@@ -6,8 +6,8 @@ Nothing here prints. Temporal's own errors come out as Onward's: `NoSuchRun`, `C
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from datetime import UTC, datetime
+from typing import Any, cast
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payload, WorkflowExecution
@@ -18,12 +18,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionRequest,
     DescribeWorkflowExecutionResponse,
 )
-from temporalio.client import (
-    Client,
-    WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
-)
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from onward import history
@@ -31,20 +26,14 @@ from onward.errors import ConnectError, NoSuchRun, UsageError
 from onward.history import Ended, RunKey
 from onward.indexed import Indexed, indexed
 from onward.invoked import typed, worker
-from onward.messages import RunStatus, Spend
 from onward.names import WORKFLOW
 
-QUERY_TIMEOUT = timedelta(seconds=3)
 STARTED_MEMO, TAGS_MEMO = "started", "tags"
 FAILING = "failing"
 """State of an open run whose workflow's code fails on its worker, as Temporal's index says."""
 _PAUSED = "Paused"
-_OTHER_CODE = "[TMPRL1100]"
-"""What the SDK calls a history that the workflow's code cannot have written."""
 _CLOSED = {"Canceled": "cancelled", "Timed out": "timed_out"}
 """Our words for those of Temporal's that are not ours in small letters."""
-
-Answer = TypeVar("Answer", RunStatus, Spend)
 
 
 @dataclass(frozen=True)
@@ -127,28 +116,6 @@ class Run:
         return RunKey(self.id, self.first_run_id or self.run_id)
 
 
-@dataclass(frozen=True)
-class Report:
-    """Everything that can be told about a run right now."""
-
-    run: Run
-    status: RunStatus
-    live: bool
-    """True: a worker answered, or the run has ended; False: told from history alone."""
-    trouble: str = ""
-    """Why no worker answered."""
-    ended: Ended | None = None
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a run cost so far."""
-
-    spend: Spend
-    complete: bool
-    """False: only what its finished steps cost; nobody could be asked about the rest."""
-
-
 @asynccontextmanager
 async def rpc_errors(run_id: str = "") -> AsyncGenerator[None, None]:
     """Turn Temporal's errors inside the block into Onward's.
@@ -226,96 +193,7 @@ async def ended(client: Client, run: Run) -> Ended | None:
         return None if run.open else await history.ended(client, run.key)
 
 
-async def report(client: Client, run: Run) -> Report:
-    """Ask the run's worker how it goes; without one, tell what history knows."""
-    done = await ended(client, run)
-    if done is not None:
-        return await _report_of_ended(client, run, done)
-    answer = await _query(client, run, "status", RunStatus)
-    if isinstance(answer, RunStatus):
-        return Report(run, answer, live=True)
-    async with rpc_errors(run.id):
-        recorded = await history.recorded(client, run.key)
-    status = RunStatus(
-        agent=recorded.request.agent if recorded.request else run.agent,
-        state="waiting" if run.waits_for else "running",
-        step=str(recorded.steps),
-        steps=recorded.steps,
-        doing="waiting for a worker",
-        limits=recorded.opening.limits if recorded.opening else None,
-        spend=recorded.spend,
-        context=recorded.context,
-        tags={**run.tags},
-        model=run.indexed.model,
-        workspace=recorded.request.workspace if recorded.request else None,
-    )
-    trouble = code_fails(recorded.task_failure) if recorded.task_failure else answer
-    return Report(run, status, live=False, trouble=trouble)
-
-
-async def spend(client: Client, run: Run, *, offline: bool = False) -> Spent:
-    """Say what the run cost so far, by the query `spend`; without a worker, by its history.
-
-    `offline`: no worker is asked at all.
-    """
-    done = await ended(client, run)
-    if done is not None:
-        return Spent(done.result.spend, done.spend_complete)
-    answer = None if offline else await _query(client, run, "spend", Spend)
-    if isinstance(answer, Spend):
-        return Spent(answer, complete=True)
-    async with rpc_errors(run.id):
-        return Spent((await history.recorded(client, run.key)).spend, complete=False)
-
-
-def code_fails(why: str) -> str:
-    """Say why the workflow's code fails on its worker, and what helps where that is known."""
-    if _OTHER_CODE not in why:
-        return why
-    return (
-        f"{why.rstrip('.')}. The run's history was written by other code than this worker has: "
-        "nothing is lost, and it goes on by itself under workers of the release before"
-    )
-
-
 # ---- from Temporal's words to ours
-
-
-def _handle(client: Client, run: Run) -> WorkflowHandle[Any, Any]:
-    return client.get_workflow_handle(run.id)
-
-
-async def _query(client: Client, run: Run, name: str, kind: type[Answer]) -> Answer | str:
-    """Answer of the query, or why there is none."""
-    try:
-        found = await _handle(client, run).query(name, result_type=kind, rpc_timeout=QUERY_TIMEOUT)
-        return cast("Answer", found)
-    except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        return f"the worker cannot answer: {code_fails(str(error))}"
-    except RPCError:
-        return f"no worker of task queue {run.task_queue!r} answers"
-
-
-async def _report_of_ended(client: Client, run: Run, done: Ended) -> Report:
-    async with rpc_errors(run.id):
-        request = await history.request_of(client, run.key)
-        context = await history.last_context(client, run.key)
-    status = RunStatus(
-        agent=request.agent if request else run.agent,
-        state="ended",
-        step=str(done.result.steps),
-        steps=done.result.steps,
-        doing="",
-        outcome=done.result.outcome,
-        spend=done.result.spend,
-        context=context,
-        in_doubt=done.result.in_doubt,
-        unseen=len(done.result.unseen),
-        tags={**run.tags},
-        model=run.indexed.model,
-        workspace=request.workspace if request else None,
-    )
-    return Report(run, status, live=True, ended=done)
 
 
 async def run_of(client: Client, info: WorkflowExecutionInfo) -> Run:

@@ -12,7 +12,8 @@ from onward import history
 from onward.errors import ConnectError
 from onward.history import Ended
 from onward.messages import Opening
-from onward.runs import Pending, Report, Run, describe, ended, look, report, rpc_errors
+from onward.reports import Report, report
+from onward.runs import Pending, Run, describe, ended, look, rpc_errors
 
 BEGIN_WITHIN_S = 2.0
 _POLL_S = 0.1

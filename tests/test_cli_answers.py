@@ -98,7 +98,7 @@ def expected(usual: int, *but: tuple[int, Sequence[str]]) -> dict[str, int]:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up a worker that is away sooner than in 3 s: many commands ask for it here."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.5))
 
 
 @pytest.mark.usefixtures("queue")

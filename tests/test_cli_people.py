@@ -115,7 +115,7 @@ async def test_a_run_that_waits_without_its_worker_is_shown(
     cli: Cli, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody could be asked, which is not "nothing waits": the run is named, and the exit is 3."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.5))
     async with bench.worker(app_of(refund), search_attributes=True):
         begun = await bench.start(uses(("refund", {"cents": 5})), says())
         await waiting(begun)

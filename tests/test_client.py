@@ -191,7 +191,7 @@ async def test_without_a_worker_nothing_hangs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What needs one says so, and how to start one; the rest is told or kept by the server."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.3))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.3))
     run = await begun(await onward.client.connect(), bench, says())
     for name in ("send", "approve", "deny", "resolve", "limit"):
         with pytest.raises(ConnectError, match=r"no worker.*Start `onward-worker`"):

@@ -216,7 +216,7 @@ async def test_where_nobody_answers_few_are_asked(
     sixty: Sixty, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are named and the exit is 3, after seconds, not after a timeout for each of hundreds."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.2))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.2))
     monkeypatch.setattr(finding, "_AT_ONCE", 1)
     monkeypatch.setattr("onward.listing.waiting._SILENT", 2)
     ran = await cli("list", "--waiting", "--agent", sixty.team.name)

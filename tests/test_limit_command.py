@@ -63,7 +63,7 @@ async def test_nothing_is_changed_without_a_worker_that_hears_it(
     cli: Cli, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would hear it: exit 3 at once instead of waiting; an unknown run is exit 4."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.5))
     run = await bench.start(says())
     ran = await cli("limit", run.name, "--max-steps", "9")
     assert (ran.code, "Start `onward-worker`" in ran.err) == (3, True)

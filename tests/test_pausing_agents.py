@@ -22,7 +22,8 @@ from onward.local_services import RedisServer
 from onward.messages import EffectClass
 from onward.pausing.command import pause_agent, resume_agent
 from onward.pausing.switch import Switch
-from onward.runs import describe, report
+from onward.reports import report
+from onward.runs import describe
 from onward.testing import Effect, wait_until
 from onward.watching import troubles
 

@@ -253,7 +253,7 @@ async def test_a_run_without_a_worker_is_watched_until_one_comes(
     bench: Bench, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That nobody answers is said; a cancel too, and the end that it brings."""
-    monkeypatch.setattr("onward.runs.QUERY_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr("onward.reports.QUERY_TIMEOUT", timedelta(seconds=0.5))
     run = await bench.start(slowly())
     async with watcher(run, redis_url) as seen:
         await seen.until(lambda seen: seen.of(Trouble), "that no worker answers")

@@ -17,7 +17,8 @@ from onward.client.handle import Decision, RunHandle
 from onward.errors import ConnectError, NoSuchRun, OnwardError, RedisFull, UsageError
 from onward.live import happenings
 from onward.messages import LimitOverrides, Limits, RunResult, RunStatus, Sent, Spend, Waiting
-from onward.runs import Report, Run, Spent
+from onward.reports import Report, Spent
+from onward.runs import Run
 
 __all__ = [
     "Client",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from onward import run_input, runs, watching
+from onward import reports, run_input, runs, watching
 from onward.client.editing import edited_input
 from onward.client.events import Event, events
 from onward.client.hearing import answering, hearing, still_open
@@ -34,7 +34,8 @@ from onward.messages import (
     Waiting,
     Wire,
 )
-from onward.runs import Report, Run, Spent
+from onward.reports import Report, Spent
+from onward.runs import Run
 
 Kind = TypeVar("Kind", bound=Wire)
 Opinion = TypeVar("Opinion", Approval, Denial, Resolve)
@@ -80,7 +81,7 @@ class RunHandle:
 
     async def report(self) -> Report:
         """Tell everything that is known right now, and whether a worker was there to say it."""
-        return await runs.report(self._client, await self.describe())
+        return await reports.report(self._client, await self.describe())
 
     async def status(self) -> RunStatus:
         """Say how the run goes; what its history tells where no worker answers."""
@@ -88,7 +89,7 @@ class RunHandle:
 
     async def spend(self) -> Spent:
         """Say what the run cost so far; a lower bound where no worker answers."""
-        return await runs.spend(self._client, await self.describe())
+        return await reports.spend(self._client, await self.describe())
 
     async def result(self) -> RunResult:
         """Wait for the run's end, and return how it ended, whatever the outcome.

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 from temporalio.client import Client
 
-from onward import runs
+from onward import reports, runs
 from onward.errors import ConnectError, UsageError
 from onward.history import Ended
 from onward.invoked import typed, worker
-from onward.runs import Report, Run
+from onward.reports import Report
+from onward.runs import Run
 from onward.starting import pollers
 
 _ANSWERS_WITHIN_S, _AGAIN_S = 5.0, 0.1
@@ -27,7 +28,7 @@ async def hearing(client: Client, run_id: str) -> Run:
     refuse_ended(run, await runs.ended(client, run))
     # Who is busy with what others say would not answer in time: asked only if something is wrong.
     if not await _looks_well(client, run):
-        seen = await runs.report(client, run)
+        seen = await reports.report(client, run)
         if not seen.live:
             raise _nobody_hears(seen)
     return run
@@ -37,7 +38,7 @@ async def answering(client: Client, run_id: str) -> Report:
     """Report as the run's worker does, which may be busy for a while. Raises as `hearing`."""
     deadline = asyncio.get_running_loop().time() + _ANSWERS_WITHIN_S
     while True:
-        seen = await runs.report(client, await hearing(client, run_id))
+        seen = await reports.report(client, await hearing(client, run_id))
         refuse_ended(seen.run, seen.ended)
         if seen.live:
             return seen

@@ -9,7 +9,7 @@ from onward.limits.input import parse_limits
 from onward.limits.options import TypedLimits
 from onward.limits.use import LimitUse, limit_uses, limits_line
 from onward.messages import LimitOverrides, Limits
-from onward.runs import Report
+from onward.reports import Report
 from onward.session import open_run
 
 

@@ -11,7 +11,8 @@ from onward.listing.finding import at_once, runs_of
 from onward.listing.which import Which
 from onward.messages import Paused, Waiting
 from onward.names import AGENT, STATUS, WAITING
-from onward.runs import Report, Run, report
+from onward.reports import Report, report
+from onward.runs import Run
 from onward.search_attributes import usable
 
 _INDEX_TELLS = {AGENT, STATUS, WAITING}

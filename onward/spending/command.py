@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from onward import runs
+from onward import reports
 from onward.audit.positions import order
 from onward.console import Output
 from onward.errors import UsageError
 from onward.figures import count
 from onward.listing import Which
 from onward.messages import Spend, Tally
-from onward.runs import Run, Spent
+from onward.reports import Spent
+from onward.runs import Run
 from onward.session import Session, find_run, open_session
 from onward.spending.branches import Beyond, beyond, was_reset
 from onward.spending.since import moment, summed
@@ -102,7 +103,7 @@ def _documents(rows: Mapping[str, Tally]) -> dict[str, Any]:
 
 
 async def _told(session: Session, run: Run, *, offline: bool) -> _Told:
-    spent = await runs.spend(session.client, run, offline=offline)
+    spent = await reports.spend(session.client, run, offline=offline)
     reset = await was_reset(session.client, run)
     if offline or (run.open and not reset):
         return _Told(spent.spend, at_least=_from_history(spent, reset=reset))

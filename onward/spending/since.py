@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from onward import runs
+from onward import reports
 from onward.errors import NoSuchRun, PayloadError, UsageError
 from onward.listing import Which, find
 from onward.messages import Spend, Tally
-from onward.runs import Run, Spent
+from onward.reports import Spent
+from onward.runs import Run
 from onward.session import Session
 from onward.spending.branches import Beyond, beyond
 from onward.spending.tables import cells, with_other
@@ -106,7 +107,7 @@ async def summed(session: Session, which: Which, *, offline: bool) -> Sum:
 async def _spent(session: Session, run: Run, *, was_reset: bool, offline: bool) -> Spent:
     # By history alone: a worker that does not answer would cost seconds, with each of its runs.
     try:
-        spent = await runs.spend(session.client, run, offline=True)
+        spent = await reports.spend(session.client, run, offline=True)
     except PayloadError:  # one lost file must not hide what all other runs cost
         spent = Spent(Spend(), complete=False)
     if not was_reset:

@@ -7,7 +7,8 @@ from onward import run_input
 from onward.console import Output
 from onward.figures import count
 from onward.invoked import typed
-from onward.runs import Report, Run
+from onward.reports import Report
+from onward.runs import Run
 from onward.session import open_run
 from onward.wording import paused_text
 

@@ -13,7 +13,8 @@ from onward.figures import count
 from onward.invoked import typed
 from onward.listing.finding import at_once, runs_of
 from onward.listing.which import Which
-from onward.runs import Run, code_fails, look, rpc_errors
+from onward.reports import code_fails
+from onward.runs import Run, look, rpc_errors
 from onward.watching import failing_activities
 
 LOOKED_AT = 50
