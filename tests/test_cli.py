@@ -260,9 +260,10 @@ async def test_overload_is_shown_with_the_next_try(cli: Cli) -> None:
     await until_trouble(cli, run_id, "call_claude: Claude answers 529; next try in")
 
 
+@pytest.mark.field("C13")
 @pytest.mark.usefixtures("worker")
 async def test_workflow_that_fails_on_its_worker_shows_why(cli: Cli) -> None:
-    """A run stuck because its code fails says so in `status`, with the reason (C13)."""
+    """A run stuck because its code fails says so in `status`, with the reason."""
     run_id = (await cli("start", "loops", "--json")).json["run"]
     await until_trouble(cli, run_id, "a bug in the loop")
 

@@ -278,6 +278,7 @@ async def test_what_is_carried_over_may_be_longer_than_a_request(bench: Bench) -
     assert (result.outcome, len(await run.chain())) == ("completed", 2)
 
 
+@pytest.mark.field("C07")
 async def test_a_cold_replay_takes_less_than_a_second(bench: Bench) -> None:
     """A new worker replays the longest history that a run may have before it does anything."""
     async with bench.worker(app_of(look), max_cached_workflows=10):
@@ -299,8 +300,9 @@ async def test_a_cold_replay_takes_less_than_a_second(bench: Bench) -> None:
     assert statistics.median(took) < 1.0, took
 
 
+@pytest.mark.field("C15")
 async def test_calls_beside_each_other_replay_in_one_order(bench: Bench) -> None:
-    """Whatever order they end in, over two waves, every activation replays alike (C15)."""
+    """Whatever order they end in, over two waves, every activation replays alike."""
     chance, sent = random.Random(15), Sent()  # noqa: S311
 
     @tool(effect="read")

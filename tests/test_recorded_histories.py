@@ -47,10 +47,11 @@ async def _replay(name: str) -> None:
     await replayer.replay_workflow(history)
 
 
+@pytest.mark.field("C13")
 @pytest.mark.replay
 @pytest.mark.parametrize("name", RECORDED)
 async def test_a_change_that_breaks_it_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An activity that was not there before fails the replay, so the test above can fail (C13)."""
+    """An activity that was not there before fails the replay, so the test above can fail."""
     execute, extra = workflow.execute_activity, "extra"
 
     async def one_more(activity: str, *given: Any, **options: Any) -> Any:
