@@ -72,6 +72,11 @@ def dumps(value: Any) -> str:
     return _SURROGATES.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
+def encodable(text: str) -> str:
+    """Put the replacement character for each lone surrogate, which no encoding can carry."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
 def printable(text: str) -> str:
     """Escape in JSON text what shows nothing or turns the text around it; its values stay."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
@@ -79,6 +84,8 @@ def printable(text: str) -> str:
 
 def raw(text: str) -> Any:
     """Mark JSON text so that `dumps` puts it in unchanged. Raises `ValueError` if it is none."""
+    if text.startswith("\ufeff"):  # the parser skips it, and inside of other JSON it is none
+        raise ValueError("found a byte order mark, expected JSON")
     loads(text)
     return simplejson.RawJSON(text)
 

@@ -13,6 +13,7 @@ from genai_prices import Usage, calc_price
 from genai_prices.types import PriceContext
 
 from onward.messages import Attempt, Spend, Tally
+from onward.usage import count
 
 _FAMILY = re.compile(
     r"(?:anthropic/)?(?P<family>claude-(?:[a-z]+-\d(?:-\d)?|\d(?:-\d)?-[a-z]+))(?:[-@]\d{8}|-latest)?"
@@ -181,26 +182,20 @@ def _priced(model: str, usage: Mapping[str, Any]) -> Tally:
 
 def _counted(usage: Mapping[str, Any]) -> Tally:
     written, searched = _of(usage, "cache_creation"), _of(usage, "server_tool_use")
-    for_an_hour = _count(written, "ephemeral_1h_input_tokens")
-    listed = _count(written, "ephemeral_5m_input_tokens") + for_an_hour
+    for_an_hour = count(written, "ephemeral_1h_input_tokens")
+    listed = count(written, "ephemeral_5m_input_tokens") + for_an_hour
     return Tally(
-        input_tokens=_count(usage, "input_tokens"),
-        cache_read_tokens=_count(usage, "cache_read_input_tokens"),
-        cache_write_tokens=max(_count(usage, "cache_creation_input_tokens"), listed),
+        input_tokens=count(usage, "input_tokens"),
+        cache_read_tokens=count(usage, "cache_read_input_tokens"),
+        cache_write_tokens=max(count(usage, "cache_creation_input_tokens"), listed),
         cache_write_1h_tokens=for_an_hour,
-        output_tokens=_count(usage, "output_tokens"),
-        thinking_tokens=_count(_of(usage, "output_tokens_details"), "thinking_tokens"),
-        web_searches=_count(searched, "web_search_requests"),
-        web_fetches=_count(searched, "web_fetch_requests"),
+        output_tokens=count(usage, "output_tokens"),
+        thinking_tokens=count(_of(usage, "output_tokens_details"), "thinking_tokens"),
+        web_searches=count(searched, "web_search_requests"),
+        web_fetches=count(searched, "web_fetch_requests"),
     )
 
 
 def _of(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = usage.get(name)
     return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
-
-
-def _count(usage: Mapping[str, Any], name: str) -> int:
-    # What a proxy writes into `usage` must not lose the reply that came with it.
-    found = usage.get(name)
-    return found if isinstance(found, int) and found > 0 else 0

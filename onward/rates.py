@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from onward.models.table import undated
+from onward.usage import count
 
 _POOLS = {
     "claude-sonnet-4-6": "claude-sonnet-4",
@@ -83,8 +84,8 @@ def _number(text: str | None) -> float | None:
 
 def counted(usage: Mapping[str, Any]) -> Rates:
     """Count one request with this `usage` as the API counts it toward the limits."""
-    written = usage.get("cache_creation_input_tokens") or 0
-    return Rates(1, (usage.get("input_tokens") or 0) + written, usage.get("output_tokens") or 0)
+    read = count(usage, "input_tokens") + count(usage, "cache_creation_input_tokens")
+    return Rates(1, read, count(usage, "output_tokens"))
 
 
 def parse_caps(text: str) -> dict[str, Rates]:

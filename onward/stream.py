@@ -141,6 +141,7 @@ class MessageFold:
         self._count()
 
     def _count(self) -> None:
+        _refuse_unreadable(self._message or {}, model=str, usage=dict)
         found: dict[str, Any] = (self._message or {}).get("usage") or {}
         try:
             self._usage = json_text.plain(found)
@@ -155,6 +156,8 @@ class _BlockFold:
         self.block = dict(start)
         """All that was told of it, but for the fragments that `join` has not put together yet."""
         self._fragments: dict[str, list[str]] = {}
+        if self.block.get("type") == "text":
+            _refuse_unreadable(self.block, text=str)
         _refuse_deep(json_text.dumps(self.block))
 
     def add(self, delta: dict[str, Any]) -> None:
@@ -210,6 +213,14 @@ def _refuse_unanswerable(block: dict[str, Any], before: Sequence[dict[str, Any]]
             f"found a tool_use with id {block.get('id')!r} and name {block.get('name')!r}; "
             "expected a name, and an id of its own"
         )
+
+
+def _refuse_unreadable(told: Mapping[str, Any], **kinds: type) -> None:
+    """Refuse fields that would break whoever reads the reply, however often it is paid for."""
+    for name, kind in kinds.items():
+        if not isinstance(told.get(name), kind | None):
+            found = f"found {name} {told[name]!r}"[:200]
+            raise Unanswerable(f"{found}; expected {kind.__name__}")
 
 
 def _refuse_deep(text: str) -> None:

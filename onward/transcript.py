@@ -195,8 +195,10 @@ def assistant_message(message: str) -> Iterator[str]:
 
 
 def last_text(message: str) -> str:
-    """Claude's words in a message: its text blocks, joined."""
-    return "".join(b.get("text") or "" for b in blocks_of(message) if b.get("type") == "text")
+    """Claude's words in a message: its text blocks, joined, as text that can be told on."""
+    texts = (b.get("text") or "" for b in blocks_of(message) if b.get("type") == "text")
+    # With half of an emoji in it the result could not be written, and the run would be lost.
+    return json_text.encodable("".join(texts))
 
 
 def tool_uses(message: str) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from calls_prepared import prepared
 from claude_streams import call, stream
 
 from onward import tool
+from onward.transcript import last_text
 
 SAID = ({"type": "text", "text": "Hi."}, "")
 
@@ -38,6 +39,12 @@ async def test_a_call_that_cannot_be_answered_is_refused_at_once(bench: Bench, b
     assert "cannot be kept without loss" in result.detail
 
 
+def test_last_words_with_half_an_emoji_can_be_told() -> None:
+    """No encoding carries half a surrogate pair: it failed a run whose replies were all paid."""
+    message = r'{"content":[{"type":"text","text":"Done \ud83d."}]}'
+    assert last_text(message) == "Done \ufffd."
+
+
 @pytest.mark.parametrize("number", ["1e999", "1" + "0" * 5000], ids=["infinite", "5001 digits"])
 def test_a_number_that_python_cannot_hold_is_told_to_claude(number: str) -> None:
     """The reply is kept, and the call refused: an error here would pay for ten replies."""
@@ -64,10 +71,11 @@ async def test_deep_arguments_are_arguments(bench: Bench) -> None:
 
 async def test_usage_with_a_fraction_is_counted(bench: Bench) -> None:
     """Proxies report costs with decimals; a number that cannot be noted must not lose the reply."""
-    usage = {"input_tokens": 50, "output_tokens": 1, "cost": 0.00125}
+    usage = {"input_tokens": 50.0, "output_tokens": 1, "cost": 0.00125}
     run = await bench.run(app_of(), stream(SAID, stop="end_turn", usage=usage))
     assert run.result is not None
-    assert (run.result.outcome, run.result.spend.requests) == ("completed", 1)
+    spend = run.result.spend
+    assert (run.result.outcome, spend.requests, spend.input_tokens) == ("completed", 1, 50)
 
 
 async def test_a_null_at_the_end_takes_no_tokens_back(bench: Bench) -> None:

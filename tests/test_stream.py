@@ -141,6 +141,13 @@ def test_a_stream_that_is_not_whole_is_no_reply(stream: list[Event], said: str) 
         assert folded(stream).message
 
 
+def test_a_byte_order_mark_makes_arguments_no_json() -> None:
+    """Our parser skips it, whoever reads the reply does not: it was paid for ten times."""
+    arguments = '\ufeff{"x":1}'
+    told = delta("input_json_delta", partial_json=arguments)
+    assert one_block(started(USE), told)["input"] == {"INVALID_JSON": arguments}
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -148,8 +155,11 @@ def test_a_stream_that_is_not_whole_is_no_reply(stream: list[Event], said: str) 
         [started({**USE, "id": None})],
         [started({**USE, "name": None})],
         [started({"type": "hologram", "cells": json.loads("[" * 250 + "]" * 250)})],
+        [started({**TEXT, "text": 5})],
+        [{**BEGUN, "message": {**START, "usage": [1]}}],
+        [{**BEGUN, "message": {**START, "model": 5}}],
     ],
-    ids=["unknown delta", "no id", "no name", "250 deep"],
+    ids=["unknown delta", "no id", "no name", "250 deep", "text", "usage", "model"],
 )
 def test_what_cannot_be_kept_or_answered_is_refused(told: list[Event]) -> None:
     """At once, while the stream still runs: no more of the reply is paid for than that."""

@@ -1,0 +1,11 @@
+"""What the API says that a request used, read with care: gateways write it anew."""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def count(usage: Mapping[str, Any], name: str) -> int:
+    """Return a counter of a reply's `usage`; 0 where it is missing or no number above 0."""
+    # What a gateway writes there must not lose the reply that came with it.
+    found = usage.get(name)
+    return int(found) if isinstance(found, int | float) and found > 0 else 0
