@@ -172,6 +172,10 @@ async def _forgetful_redis(setup: Setup) -> None:
     await setup.redis.config_set("appendonly", "no")
 
 
+async def _refusing_redis(setup: Setup) -> None:
+    await setup.redis.config_set("min-replicas-to-write", 1)
+
+
 async def _no_folder(setup: Setup) -> None:
     setup.set(ONWARD_PAYLOAD_DIR=__file__)
 
@@ -304,6 +308,7 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
     "Redis evicts": (_evicting_redis, "guarantee", "wrong", "allkeys-lru.*Set maxmemory-policy"),
     "Redis is full": (_full_redis, "memory", "wrong", r"used \(\d+%\).*raise maxmemory"),
     "Redis forgets": (_forgetful_redis, "persistence", "note", "no append.*SET appendonly yes"),
+    "Redis takes no writes": (_refusing_redis, "writes", "wrong", "NOREPLICAS.*settings and log"),
     "the folder cannot be written": (
         _no_folder,
         "payload folder",

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import NoPermissionError, OutOfMemoryError, ResponseError
 
 from onward.checks import Check
 from onward.doctor.site import Site
@@ -15,7 +15,7 @@ from onward.pausing.switch import Switch, in_words
 from onward.redis_server.connection import shown
 from onward.redis_server.guarantee import Guarantee, guarantee, refuse_mode
 from onward.redis_server.memory import FULL, run_sizes
-from onward.redis_server.permissions import missing_permissions, missing_to_watch
+from onward.redis_server.permissions import SCRATCH, missing_permissions, missing_to_watch
 
 _KEEPS = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, and the same in redis.conf"
 
@@ -39,6 +39,9 @@ async def _promises(redis: Redis) -> AsyncIterator[Check]:
         yield Check("guarantee", "wrong", f"cannot be read: {error}")
         return
     yield _guarantee(found)
+    if not (found.replica or found.cluster):
+        async for check in _writes(redis):
+            yield check
     yield _persistence(await cast("Any", redis).info("persistence"))
     yield _memory(found)
     if sizes := await run_sizes(redis):
@@ -67,6 +70,17 @@ async def _permissions(redis: Redis) -> AsyncIterator[Check]:
     if unseen := await missing_to_watch(redis):
         blind = f"{unseen}: `watch` shows each reply when it is whole"
         yield Check("watching", "note", blind, f"To see them written: {unseen.grant}")
+
+
+async def _writes(redis: Redis) -> AsyncIterator[Check]:
+    """Try to write; that a permission or room is missing is told by other lines."""
+    try:
+        await cast("Any", redis).set(SCRATCH, "", px=1000)
+    except (NoPermissionError, OutOfMemoryError):
+        return
+    except ResponseError as error:
+        todo = "No effect begins while that is so: look at the server's settings and log"
+        yield Check("writes", "wrong", f"refused: {error}", todo)
 
 
 def _guarantee(found: Guarantee) -> Check:

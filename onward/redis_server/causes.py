@@ -1,10 +1,20 @@
 """Why the ledger's Redis cannot be used, in plain words."""
 
+from collections.abc import Mapping
+
 from redis.asyncio.sentinel import MasterNotFoundError
-from redis.exceptions import AuthenticationError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    InvalidResponse,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
 from redis.exceptions import TimeoutError as TimedOut
 
-from onward.invoked import worker
+from onward.invoked import typed, worker
 from onward.redis_server.url import Place, parse
 
 _WHERE = "in ONWARD_REDIS_URL"
@@ -39,6 +49,15 @@ _NO_TLS = (
     f"{_WHERE}, and ssl_ca_certs if the certificate is of a CA of your own"
 )
 
+_TODO: Mapping[type[Exception], str] = {
+    TimedOut: f"See whether it is stopped or busy, or correct its address {_WHERE}",
+    BusyLoadingError: "Wait until it has read its data",
+    OutOfMemoryError: "Raise its maxmemory",
+    ReadOnlyError: f"Name its primary {_WHERE}",
+    ResponseError: f"Look at its settings and its log, or name another one {_WHERE}",
+}
+"""The last one is the base of those before it."""
+
 
 def cause(error: Exception, url: str) -> str:
     """Say why, and what to do about it."""
@@ -51,16 +70,36 @@ def cause(error: Exception, url: str) -> str:
         return said
     if isinstance(error, MasterNotFoundError):
         return f"{text}. Correct what is said of the Sentinels {_WHERE}"
-    if not place.tls and ("reading from" in text or "closed by server" in text):
+    ended = "reading from" in text or "closed by server" in text
+    # A server that is only silent says "reading from" too, and would be sent TLS in vain.
+    if ended and not place.tls and not isinstance(error, TimedOut):
         return _NO_TLS
-    return f"{_found(error, place)}. {_way()}"
+    return f"{_found(error, place)}. {_todo(error)}"
+
+
+def answers(error: Exception) -> bool:
+    """Say whether a server is there, and refuses."""
+    return isinstance(error, ResponseError | BusyLoadingError)
 
 
 def _found(error: Exception, place: Place) -> str:
-    if isinstance(error, TimedOut) and place.tls:
-        return "no answer, as of a server that does not expect TLS"
-    return str(error).strip(" .") or type(error).__name__
+    text = str(error).strip(" .") or type(error).__name__
+    match error:
+        case TimedOut() if place.tls:
+            return "no answer, as of a server that does not expect TLS"
+        case TimedOut():
+            return f"no answer in time ({text})"
+        case InvalidResponse():
+            return "something answers there, but it is not Redis"
+        case ResponseError() if place.sentinels and "'SENTINEL'" in text:
+            return "what is named as a Sentinel is a Redis server"
+        case _:
+            return text
 
 
-def _way() -> str:
-    return f"Set ONWARD_REDIS_URL to your server, or start `{worker('--local')}`, which brings one"
+def _todo(error: Exception) -> str:
+    if isinstance(error, NoPermissionError):
+        return f"`{typed('doctor')}` says what to grant"
+    known = next((todo for kind, todo in _TODO.items() if isinstance(error, kind)), "")
+    way = f"start `{worker('--local')}`, which brings one"
+    return known or f"Set ONWARD_REDIS_URL to your server, or {way}"

@@ -17,7 +17,7 @@ from redis.exceptions import (
 
 from onward.connection import Target
 from onward.errors import ConnectError, UsageError
-from onward.redis_server.causes import cause
+from onward.redis_server.causes import answers, cause
 from onward.redis_server.sentinel import sentinel_client
 from onward.redis_server.url import Place, parse, shown
 from onward.settings import Settings
@@ -78,11 +78,12 @@ def _check_options(client: Redis, url: str) -> None:
 
 @asynccontextmanager
 async def redis_errors(url: str) -> AsyncGenerator[None]:
-    """Turn a server that cannot be reached inside the block into `ConnectError`."""
+    """Turn a server that cannot be reached or used inside the block into `ConnectError`."""
     try:
         yield
     except (RedisError, OSError) as error:
-        raise ConnectError(f"no Redis at {shown(url)!r}: {cause(error, url)}.") from error
+        what = "cannot use the Redis" if answers(error) else "no Redis"
+        raise ConnectError(f"{what} at {shown(url)!r}: {cause(error, url)}.") from error
 
 
 async def loaded(redis: Redis, say: Callable[[str], None]) -> None:

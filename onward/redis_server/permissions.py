@@ -14,7 +14,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from onward.errors import UsageError
 
 KEYS = "onward:*"
-_SCRATCH, _ABSENT, _NO_SCRIPT = "onward:{doctor}", "onward:{doctor}:absent", "0" * 40
+SCRATCH, _ABSENT, _NO_SCRIPT = "onward:{doctor}", "onward:{doctor}:absent", "0" * 40
 
 # A plain text stands at the scratch key for a second, so that hash commands are refused for its
 # type after they were allowed, and nothing is left behind.
@@ -26,16 +26,16 @@ _TRIALS: dict[str, tuple[str, ...]] = {
     "ping": ("PING",),
     "time": ("TIME",),
     "scan": ("SCAN", "0", "COUNT", "1"),
-    "set": ("SET", _SCRATCH, "", "PX", "1000"),
-    "get": ("GET", _SCRATCH),
-    "hget": ("HGET", _SCRATCH, "f"),
-    "hset": ("HSET", _SCRATCH, "f", ""),
-    "hkeys": ("HKEYS", _SCRATCH),
-    "hexists": ("HEXISTS", _SCRATCH, "f"),
-    "hgetall": ("HGETALL", _SCRATCH),
+    "set": ("SET", SCRATCH, "", "PX", "1000"),
+    "get": ("GET", SCRATCH),
+    "hget": ("HGET", SCRATCH, "f"),
+    "hset": ("HSET", SCRATCH, "f", ""),
+    "hkeys": ("HKEYS", SCRATCH),
+    "hexists": ("HEXISTS", SCRATCH, "f"),
+    "hgetall": ("HGETALL", SCRATCH),
     "persist": ("PERSIST", _ABSENT),
-    "pttl": ("PTTL", _SCRATCH),
-    "pexpire": ("PEXPIRE", _SCRATCH, "1000"),
+    "pttl": ("PTTL", SCRATCH),
+    "pexpire": ("PEXPIRE", SCRATCH, "1000"),
 }
 _TRIALS_OF_WATCHING: dict[str, tuple[str, ...]] = {
     "xadd": ("XADD", _ABSENT, "NOMKSTREAM", "*", "f", ""),
