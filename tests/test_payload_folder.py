@@ -2,13 +2,20 @@
 
 import errno
 import os
+import resource
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from unwritable import open_folder, unwritable
 
+from onward.connection import find_target
+from onward.doctor.payloads import look
+from onward.doctor.site import Site
 from onward.errors import PayloadError, UsageError
+from onward.settings import Settings
 from onward.workers.payload_folder import MARKER, mark, marked
 
 
@@ -68,3 +75,55 @@ def test_an_id_that_cannot_be_read(tmp_path: Path) -> None:
         mark(tmp_path)
     with pytest.raises(PayloadError, match="holds ''"):
         marked(tmp_path)
+
+
+# ---- the doctor sees what would stop a worker
+
+
+@contextmanager
+def _full(folder: Path) -> Generator[None]:
+    """Let no file take any content, as on a disk without room."""
+    mark(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _dangling(folder: Path) -> AbstractContextManager[None]:
+    folder.symlink_to("nowhere")
+    return nullcontext()
+
+
+def _under_a_file(folder: Path) -> AbstractContextManager[None]:
+    folder.parent.rmdir()
+    folder.parent.touch()
+    return nullcontext()
+
+
+def _not_to_be_made(folder: Path) -> AbstractContextManager[None]:
+    return unwritable(folder.parent)
+
+
+@pytest.mark.parametrize("spoilt", [_full, _dangling, _under_a_file, _not_to_be_made])
+async def test_the_doctor_says_what_a_worker_would(
+    monkeypatch: pytest.MonkeyPatch, spoilt: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    """A folder that a worker refuses is wrong for the doctor too, also before there is one."""
+    with open_folder() as above:
+        folder = above / "parent" / "payloads"
+        folder.parent.mkdir()
+        monkeypatch.setenv("ONWARD_PAYLOAD_DIR", str(folder))
+        settings = Settings()
+        site = Site(settings, find_target(settings))
+        (found,) = [check async for check in look(site)]
+        assert (found.state, "the first worker makes it" in found.found) == ("ok", True)
+        assert not [*folder.parent.iterdir()], "nothing is left behind"
+        with spoilt(folder):
+            with pytest.raises(UsageError, match="cannot keep payloads in"):
+                mark(folder)
+            (found,) = [check async for check in look(site)]
+    assert (found.state, str(folder) in found.found) == ("wrong", True)
+    assert "ONWARD_PAYLOAD_DIR" in found.todo

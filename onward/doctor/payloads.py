@@ -1,6 +1,7 @@
 """The folder of long payloads: whether it can be written here, and is the one of the workers."""
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,11 +45,16 @@ def _compared(folder: Path, here: str | None, theirs: dict[str, str]) -> Check:
 
 
 def _trouble(folder: Path) -> str:
-    """Say why the folder is no use, or nothing; one that is not there yet is none."""
+    """Say why the folder is no use, or cannot be made where it is not there yet; or nothing."""
     try:
-        if folder.exists():
-            with tempfile.TemporaryFile(dir=folder, prefix=".new-"):
-                marked(folder)
+        with tempfile.TemporaryFile(dir=_nearest(folder), prefix=".new-") as trial:
+            trial.write(b"a full disk takes names and no content")
+        marked(folder)
     except (OSError, PayloadError) as error:
         return f"cannot keep payloads in {str(folder)!r}: {error}"
     return ""
+
+
+def _nearest(folder: Path) -> Path:
+    """Return what is there of the path to the folder."""
+    return next(path for path in (folder, *folder.parents) if os.path.lexists(path))
