@@ -7,7 +7,7 @@ from typing import Any, cast
 from onward import json_text
 from onward.messages import ContextUse
 from onward.models.table import capacity
-from onward.usage import count
+from onward.usage import count, iterations
 
 MAX_BODY_BYTES = 32_000_000
 """What the API takes in one request; it answers 413 to more."""
@@ -86,11 +86,11 @@ def _images(value: object) -> Iterator[str]:
 
 
 def _tokens(usage: dict[str, Any]) -> int:
-    iterations: list[dict[str, Any]] = usage.get("iterations") or []
-    own = [entry for entry in iterations if entry.get("type") in _OWN]
-    if iterations and not own:
+    parts = iterations(usage)
+    own = [entry for entry in parts if entry.get("type") in _OWN]
+    if parts and not own:
         # A summary alone: what it summed up is gone, what it wrote is what comes next.
-        return count(iterations[-1], "output_tokens")
+        return count(parts[-1], "output_tokens")
     last = own[-1] if own else usage
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return sum(count(last, name) for name in (*names, "output_tokens"))

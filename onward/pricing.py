@@ -13,7 +13,7 @@ from genai_prices import Usage, calc_price
 from genai_prices.types import PriceContext
 
 from onward.messages import Attempt, Spend, Tally
-from onward.usage import count
+from onward.usage import count, iterations
 
 _FAMILY = re.compile(
     r"(?:anthropic/)?(?P<family>claude-(?:[a-z]+-\d(?:-\d)?|\d(?:-\d)?-[a-z]+))(?:[-@]\d{8}|-latest)?"
@@ -149,26 +149,20 @@ def _request(parts: Iterable[Tally], *, priced: bool) -> Tally:
 
 def _parts(model: str, usage: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """Yield who did how much: tokens of a summary or an adviser stand in no top-level field."""
-    iterations = _iterations(usage)
-    if not iterations:
+    parts = iterations(usage)
+    if not parts:
         yield model, usage
         return
     shared = {name: usage[name] for name in _OF_EACH if name in usage}
-    for entry in _billed(iterations):
+    for entry in _billed(parts):
         yield entry.get("model") or model, {**shared, **entry}
     yield model, {name: usage[name] for name in _BESIDE if name in usage}
 
 
-def _iterations(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = usage.get("iterations")
-    listed = cast("Sequence[Any]", found) if isinstance(found, list) else ()
-    return [each for each in listed if isinstance(each, dict)]
-
-
-def _billed(iterations: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _billed(parts: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """Leave out a model that declined before any output, so that another one was asked."""
-    fell_back = any(entry.get("type") == "fallback_message" for entry in iterations)
-    for entry in iterations:
+    fell_back = any(entry.get("type") == "fallback_message" for entry in parts)
+    for entry in parts:
         declined = fell_back and entry.get("type") == "message" and not entry.get("output_tokens")
         if not declined:
             yield entry

@@ -113,6 +113,7 @@ class MessageFold:
 
     def _take(self, block: dict[str, Any]) -> None:
         if block.get("type") == "tool_use":
+            _refuse_unreadable(block, caller=dict)
             _refuse_unanswerable(block, [other.block for other in self._blocks])
         self._blocks.append(_BlockFold(block))
 
@@ -141,7 +142,7 @@ class MessageFold:
         self._count()
 
     def _count(self) -> None:
-        _refuse_unreadable(self._message or {}, model=str, usage=dict)
+        _refuse_unreadable(self._message or {}, model=str, usage=dict, container=dict)
         found: dict[str, Any] = (self._message or {}).get("usage") or {}
         try:
             self._usage = json_text.plain(found)
@@ -207,12 +208,16 @@ def _fragment(text: object) -> str:
 
 def _refuse_unanswerable(block: dict[str, Any], before: Sequence[dict[str, Any]]) -> None:
     """Refuse a call whose result could not be sent back, before any effect of the reply."""
-    named = all(isinstance(block.get(name), str) for name in ("id", "name"))
+    named = all(_is_text(block.get(name)) for name in ("id", "name"))
     if not named or any(other.get("id") == block["id"] for other in before):
         raise Unanswerable(
             f"found a tool_use with id {block.get('id')!r} and name {block.get('name')!r}; "
             "expected a name, and an id of its own"
         )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value == json_text.encodable(value)
 
 
 def _refuse_unreadable(told: Mapping[str, Any], **kinds: type) -> None:

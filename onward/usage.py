@@ -1,7 +1,7 @@
 """What the API says that a request used, read with care: gateways write it anew."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 
 def count(usage: Mapping[str, Any], name: str) -> int:
@@ -9,3 +9,10 @@ def count(usage: Mapping[str, Any], name: str) -> int:
     # What a gateway writes there must not lose the reply that came with it.
     found = usage.get(name)
     return int(found) if isinstance(found, int | float) and found > 0 else 0
+
+
+def iterations(usage: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts that a reply's `usage` lists; where there are any, it is their sum."""
+    found = usage.get("iterations")
+    listed = cast("Sequence[Any]", found) if isinstance(found, list) else ()
+    return [each for each in listed if isinstance(each, dict)]

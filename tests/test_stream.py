@@ -155,11 +155,16 @@ def test_a_byte_order_mark_makes_arguments_no_json() -> None:
         [started({**USE, "id": None})],
         [started({**USE, "name": None})],
         [started({"type": "hologram", "cells": json.loads("[" * 250 + "]" * 250)})],
+        [started({**USE, "name": "half an emoji \ud83d"})],
+        [started({**USE, "caller": "direct"})],
         [started({**TEXT, "text": 5})],
         [{**BEGUN, "message": {**START, "usage": [1]}}],
         [{**BEGUN, "message": {**START, "model": 5}}],
     ],
-    ids=["unknown delta", "no id", "no name", "250 deep", "text", "usage", "model"],
+    ids=[
+        *("unknown delta", "no id", "no name", "250 deep"),
+        *("name", "caller", "text", "usage", "model"),
+    ],
 )
 def test_what_cannot_be_kept_or_answered_is_refused(told: list[Event]) -> None:
     """At once, while the stream still runs: no more of the reply is paid for than that."""

@@ -141,4 +141,4 @@ def _refusal(reply: ClaudeReply) -> str:
     told: Any = json_text.plain(details) if isinstance(details, dict) else {}
     category, why = told.get("category"), told.get("explanation")
     text = f"Claude declined to answer ({category})" if category else "Claude declined to answer"
-    return f"{text}: {why}" if why else text
+    return json_text.encodable(f"{text}: {why}" if why else text)
