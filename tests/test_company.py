@@ -194,6 +194,31 @@ async def test_agents_that_only_one_has_are_a_warning(company: Company) -> None:
         assert [("'billing'" in each, "deploy" in each) for each in warnings] == [(True, True)]
 
 
+async def test_another_app_with_the_same_agents_is_a_warning(company: Company) -> None:
+    """It may be a module that was renamed, or a second app that begins the first one's runs."""
+    async with (
+        company.present(presence()),
+        company.present(presence(app="desk:app")) as (warning,),
+    ):
+        assert "1@host of 'shop:app' polls this task queue too, and it has another app" in warning
+        assert "'desk:app'" in warning
+        assert "ONWARD_TASK_QUEUE" in warning
+
+
+async def test_who_was_forgotten_is_told_who_came_meanwhile(
+    redis: Any, company: Company, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker that was paused for longer than it counts as living wakes beside one that came."""
+    monkeypatch.setattr(companies, "_BEAT_S", 0.01)
+    me = presence()
+    async with company.present(me):
+        other = presence(version="0.7.0", settled=True, identity="2@new")
+        await redis.set(f"{company.prefix}{other.id}", other.model_dump_json(), px=5_000)
+        await redis.unlink(f"{company.prefix}{me.id}")
+        await wait_until(lambda: "2@new of 'shop:app' came" in caplog.text, 5)
+    assert caplog.text.count("cannot work together") == 1
+
+
 async def test_what_a_newer_release_tells_is_understood(redis: Any, company: Company) -> None:
     """Fields that this one does not know are ignored: its release is what counts."""
     told = {"id": "new", "identity": "1@new", "version": "9.0.0", "settled": True, "mood": "good"}

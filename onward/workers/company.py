@@ -87,12 +87,25 @@ class Company:
         while True:
             await asyncio.sleep(_BEAT_S)
             try:
-                await self._tell(me)
+                if not await self._tell(me):
+                    await self._warn_of_newcomers(me)
                 away = False
             except (RedisError, OSError) as error:
                 if not away:
                     _log.warning("cannot tell Redis that this worker lives: %s", error)
                 away = True
+
+    async def _warn_of_newcomers(self, me: Presence) -> None:
+        # Who was paused, or whose Redis lost its keys, was nobody's company for a while: one that
+        # came meanwhile found no reason not to stay.
+        for other in await self._others(me):
+            if objection := me.objection(other):
+                _log.warning(
+                    "while this worker gave no sign of life, %s came, and the two cannot work "
+                    "together: %s",
+                    other.name,
+                    objection,
+                )
 
     async def _tell_if_room(self, me: Presence) -> None:
         # A full server needs workers more than any other: they bring the runs to their ends, and
@@ -100,9 +113,10 @@ class Company:
         with suppress(OutOfMemoryError):
             await self._tell(me)
 
-    async def _tell(self, me: Presence) -> None:
-        key = f"{self.prefix}{me.id}"
-        await self._commands.set(key, me.model_dump_json(), px=FORGOTTEN_S * 1000)
+    async def _tell(self, me: Presence) -> bool:
+        """Give a sign of life; returns whether the last one had not been forgotten."""
+        key, text = f"{self.prefix}{me.id}", me.model_dump_json()
+        return bool(await self._commands.set(key, text, px=FORGOTTEN_S * 1000, get=True))
 
     async def _vanish(self, me: Presence) -> None:
         # Not DEL, which the ledger's user need not be allowed.

@@ -74,14 +74,22 @@ class Presence(Wire):
 
     def warning(self, other: "Presence") -> str:
         """Say what is worth knowing about `other` beside this worker; empty: nothing is."""
-        unlike = sorted({*self.agents} ^ {*other.agents})
-        if not unlike:
-            return ""
-        return (
-            f"{other.name} polls this task queue too, and only one of the two has the agents "
-            f"{_listed(unlike)}. During a deploy that is as it should be; else their runs lose "
-            "time whenever the worker takes them that has not"
-        )
+        oddities = "; ".join(self._oddities(other))
+        return f"{other.name} polls this task queue too, and {oddities}" if oddities else ""
+
+    def _oddities(self, other: "Presence") -> Iterator[str]:
+        if unlike := sorted({*self.agents} ^ {*other.agents}):
+            yield (
+                f"only one of the two has the agents {_listed(unlike)}. During a deploy that is as "
+                "it should be; else their runs lose time whenever the worker takes them that has "
+                "not"
+            )
+        if self.app and other.app and self.app != other.app:
+            yield (
+                f"it has another app than this one's {self.app!r} with agents of the same names: "
+                "each begins the other's runs, with its own prompts and tools. If they are two "
+                "apps, give each a task queue of its own (ONWARD_TASK_QUEUE)"
+            )
 
     def _reasons(self, other: "Presence") -> Iterator[str]:
         if self.minor != other.minor:
