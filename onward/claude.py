@@ -293,10 +293,10 @@ def _place(url: httpx2.URL) -> str:
 
 def account(anthropic: AsyncAnthropic) -> str:
     """Name the account that requests are counted for, in a way that does not tell its key."""
-    secret = anthropic.api_key or anthropic.auth_token or ""
+    secret = key(anthropic)
     return hashlib.sha256(f"{anthropic.base_url}|{secret}".encode()).hexdigest()[:16]
 
 
-def has_key(anthropic: AsyncAnthropic) -> bool:
-    """Say whether the client found a key or token in its environment."""
-    return bool(anthropic.api_key or anthropic.auth_token)
+def key(anthropic: AsyncAnthropic) -> str:
+    """Return the key or token that the client found in its environment; empty: none. A secret."""
+    return anthropic.api_key or anthropic.auth_token or ""

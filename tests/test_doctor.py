@@ -47,7 +47,7 @@ async def server(
         monkeypatch.setenv("TEMPORAL_ADDRESS", temporal.address)
         monkeypatch.setenv("ONWARD_REDIS_URL", own.url)
         monkeypatch.setenv("ONWARD_TASK_QUEUE", f"doctor-{uuid.uuid4().hex}")
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "never sent")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "never-sent")
         monkeypatch.chdir(tmp_path)
         yield own
 

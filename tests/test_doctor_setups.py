@@ -205,6 +205,10 @@ async def _no_key(setup: Setup) -> None:
     setup.set(ANTHROPIC_API_KEY="")
 
 
+async def _quoted_key(setup: Setup) -> None:
+    setup.set(ANTHROPIC_API_KEY='"right"')
+
+
 async def _refused_key(setup: Setup) -> None:
     api = await setup.stack.enter_async_context(ScriptedAPI({}, accept_keys=["another"]))
     setup.set(ANTHROPIC_BASE_URL=api.url)
@@ -331,6 +335,7 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
     ),
     "a retired model": (_retired_model, "models", "wrong", "retired on 2026-01-05.*choose another"),
     "no key": (_no_key, "key", "note", "no key.*Set ANTHROPIC_API_KEY"),
+    "a key in quotes": (_quoted_key, "key", "wrong", "has quotes.*Correct ANTHROPIC_API_KEY"),
     "a key that is refused": (_refused_key, "call", "wrong", "401.*Check ANTHROPIC_API_KEY"),
     "no API": (_api_away, "call", "away", "cannot reach ANTHROPIC_BASE_URL 'http://127.0.0.1:1'"),
     "a doubt": (_doubt, "doubts", "note", "1 run waits for somebody.*'doubtful-.*list --waiting"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from onward.checks import Check, State
 from onward.claude_errors import Posture
+from onward.claude_key import key_trouble
 from onward.doctor.site import Site
 from onward.figures import spend_line
 from onward.invoked import typed
@@ -23,7 +24,9 @@ async def look(site: Site) -> AsyncIterator[Check]:
     del site
     # The SDK knows too, but loading it takes longer than all the rest.
     name = next((each for each in _VARIABLES if os.environ.get(each)), None)
-    if name:
+    if name and (trouble := key_trouble(os.environ[name])):
+        yield Check("key", "wrong", trouble, f"Correct {name}, where workers are started too")
+    elif name:
         found = f"{name} is set; `{typed('doctor', '--call')}` tries it, which costs a little"
         yield Check("key", "ok", found)
     else:

@@ -12,6 +12,7 @@ from temporalio.worker import Worker
 
 from onward import claude
 from onward.agents import App
+from onward.claude_key import key_trouble
 from onward.models.fit import retirement
 from onward.own_code import own
 from onward.redis_server.connection import loaded, redis_client, redis_errors, shown
@@ -115,8 +116,8 @@ class Standing:
         return found
 
     def _warnings(self, found: Guarantee) -> Iterator[str]:
-        if not claude.has_key(self._anthropic):
-            yield "no key for Claude's API; set ANTHROPIC_API_KEY and start again"
+        if trouble := key_trouble(claude.key(self._anthropic)):
+            yield f"{trouble}; set ANTHROPIC_API_KEY and start again"
         if found.evicts:
             yield "this Redis may drop records when full; set maxmemory-policy noeviction"
         if found.memory.full:
