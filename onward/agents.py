@@ -258,11 +258,10 @@ def load_app(spec: str) -> App:
         return found
     apps = [name for name, value in vars(module).items() if isinstance(value, App)]
     hint = f"; it has {', '.join(apps)}" if apps else "; write `app = App(Agent(…))` in it"
-    what = "no such name" if found is None else f"{found!r}, which is no onward.App"
-    raise AppError(
-        f"{spec!r}: looked for {parts['attribute']!r} in module {parts['module']!r} and found "
-        f"{what}{hint}"
-    )
+    what = "no such name" if found is None else f"{found!r:.80}, which is no onward.App"
+    # The file too: a name of the standard library's, or of what is imported already, leads there.
+    where = f"module {parts['module']!r} ({getattr(module, '__file__', None) or 'a folder'})"
+    raise AppError(f"{spec!r}: looked for {parts['attribute']!r} in {where} and found {what}{hint}")
 
 
 def _import(name: str) -> ModuleType:

@@ -74,9 +74,10 @@ def load_settings() -> Settings:
     """Read the settings from the environment and `.env`.
 
     Raises:
-        UsageError: a value is not possible, or `.env` cannot be read.
+        UsageError: a value is not possible, `.env` cannot be read, or the folder is gone.
 
     """
+    _refuse_lost_folder()
     try:
         return Settings()
     except ValidationError as error:
@@ -85,6 +86,16 @@ def load_settings() -> Settings:
         raise UsageError(
             f"cannot read {ENV_FILE!r} in this folder: {error}; it must be UTF-8 text of lines "
             "NAME=value. Mend it or move it away"
+        ) from error
+
+
+def _refuse_lost_folder() -> None:
+    # A deploy that puts a new folder in the old one's place leaves shells standing in none.
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise UsageError(
+            "the folder that this was started in is no longer there. Change to one that is"
         ) from error
 
 

@@ -27,7 +27,14 @@ _BAD_PAIR = f"Correct {CERTIFICATE} and {KEY}"
 _NO_PEM = Cause(
     "nothing was sent, for the client's certificate or its key is not in PEM form", _BAD_PAIR
 )
+_NO_ADDRESS = Cause(
+    "that is no address of the form host:port",
+    "Correct TEMPORAL_ADDRESS: no https:// and no spaces; TLS is TEMPORAL_TLS=true",
+)
 _ALWAYS = {
+    "HttpsUriWithoutTlsSupport": _NO_ADDRESS,
+    "InvalidUri": _NO_ADDRESS,
+    "invalid target URL": _NO_ADDRESS,
     "ConnectionRefused": Cause("connection refused"),
     "dns error": Cause("no such host"),
     "Unimplemented": Cause("something answers there, but it is not Temporal"),
@@ -61,7 +68,8 @@ _ENDED_WITH_TLS = Cause(
 )
 _ENDED_WITHOUT_TLS = Cause(
     "it ended the connection at once, as a server does that expects TLS",
-    f"Set TEMPORAL_TLS=true (and {CA}, if the certificate is of a CA of your own)",
+    f"Set TEMPORAL_TLS=true (and {CA}, if the certificate is of a CA of your own), or correct "
+    "TEMPORAL_ADDRESS, if that is no port of Temporal's",
 )
 
 

@@ -184,6 +184,8 @@ def test_app_is_found_in_the_current_directory(folder: Path) -> None:
         ("def f(:", "my_app_5:app", "failed to import: SyntaxError"),
         ("raise SystemExit(1)", "my_app_6:app", "failed to import: SystemExit"),
         ("x = 1", "my_app_7:app", "found no such name.*write `app = App"),
+        ("app = 'x' * 10_000", "my_app_10:app", "found 'x{79}, which is no onward.App"),
+        (None, "json:app", r"in module 'json' \(.*/json/__init__\.py\) and found no such name"),
         (
             "from onward import Agent, App\nmine = App(Agent('a', model='m'))\napp = 3",
             "my_app_8:app",

@@ -72,6 +72,16 @@ def test_dotenv_that_is_no_text_is_named(bare: Path) -> None:
         load_settings()
 
 
+def test_a_folder_that_is_gone_is_told(bare: Path) -> None:
+    """A shell that stands where a deploy has put another folder gets a sentence, no traceback."""
+    gone = bare / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UsageError, match="no longer there"):
+        load_settings()
+
+
 def test_living_local_worker_is_used_if_nothing_is_configured(bare: Path) -> None:
     """Where nothing is configured, the servers of a living `onward-worker --local` are used."""
     local(bare)

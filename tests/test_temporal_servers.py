@@ -197,6 +197,18 @@ async def test_what_is_wrong_is_said_in_one_sentence(
     assert API_KEY not in ran.err
 
 
+@pytest.mark.filterwarnings("ignore:Target host as URL")
+@pytest.mark.parametrize("written", ["https://{}", " {} ", "dns:///{}"])
+async def test_an_address_that_is_none_is_told(
+    reach: Reach, doors: dict[str, FrontDoor], written: str
+) -> None:
+    """What people paste from a browser, and a space of a settings file: in our words."""
+    address = written.format(doors["plain"].address)
+    ran = await reach("plain", {"TEMPORAL_ADDRESS": address})
+    assert ran.code == 3
+    assert "no address of the form host:port. Correct TEMPORAL_ADDRESS: no https://" in ran.err
+
+
 async def test_a_certificate_that_is_missing_is_named(reach: Reach) -> None:
     """Exit 2, with the file, before anything is connected."""
     ran = await reach("tls", {CA: "/nowhere/ca.pem"})
