@@ -171,7 +171,7 @@ def _in_one_piece(response: httpx2.Response) -> Iterator[dict[str, Any]]:
 def _parsed(text: str) -> dict[str, Any]:
     if (depth := json_text.depth(text)) > _DEEPEST:
         raise Unanswerable(f"found a reply nested {depth} deep, expected {_DEEPEST} at most")
-    return json_text.load_object(text)
+    return json_text.load_object(text.removeprefix("\ufeff"))
 
 
 def _no_reply(response: httpx2.Response) -> Refused:

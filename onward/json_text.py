@@ -22,6 +22,8 @@ def loads(text: str | bytes) -> Any:
     Numbers that Python would write differently come back as `simplejson.RawJSON`, good only for
     `dumps`; to compute with values use `values`. Raises `ValueError` for anything but JSON.
     """
+    if text[:1] == "\ufeff":  # the parser would skip it, and no other parser does
+        raise ValueError("found a byte order mark, expected JSON")
     try:
         return simplejson.loads(
             text,
@@ -84,8 +86,6 @@ def printable(text: str) -> str:
 
 def raw(text: str) -> Any:
     """Mark JSON text so that `dumps` puts it in unchanged. Raises `ValueError` if it is none."""
-    if text.startswith("\ufeff"):  # the parser skips it, and inside of other JSON it is none
-        raise ValueError("found a byte order mark, expected JSON")
     loads(text)
     return simplejson.RawJSON(text)
 

@@ -210,6 +210,7 @@ REFUSED: list[tuple[Callable[[RunHandle], Awaitable[Any]], str]] = [
     (lambda run: run.approve("1.1", view="elsewhere"), "not what you saw"),
     (lambda run: run.approve("1.1", edit='{"order": 1,}'), "line 1 column 13"),
     (lambda run: run.approve("1.1", edit="[1]"), "list, expected an object"),
+    (lambda run: run.approve("1.1", edit='\ufeff{"x":1}'), "byte order mark"),
     (lambda run: run.approve("1.1", edit={"order": "A"}), "cents"),
     (lambda run: run.resolve("1.1", "done"), "approve it or deny it"),
     (lambda run: run.resolve("1.1", "perhaps"), "outcome is 'perhaps'"),  # type: ignore[arg-type]
