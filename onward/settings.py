@@ -4,10 +4,13 @@ How to reach Temporal is not here: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TE
 TLS and profiles are Temporal's own settings, read by `onward.connection`.
 """
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
+from dotenv import dotenv_values
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -16,6 +19,9 @@ from onward.names import TASK_QUEUE
 from onward.rates import Rates, parse_caps
 
 ENV_FILE = ".env"
+_PREFIX = "ONWARD_"
+_ALIKE = 0.8
+"""From here on `get_close_matches` takes names for one; `REDIS_PASSWORD` is a name of its own."""
 
 
 class Settings(BaseSettings):
@@ -25,7 +31,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="ONWARD_",
+        env_prefix=_PREFIX,
         env_file=ENV_FILE,
         env_file_encoding="utf-8",
         env_ignore_empty=True,
@@ -89,6 +95,19 @@ def load_settings() -> Settings:
         ) from error
 
 
+def misspelt() -> Sequence[str]:
+    """Say which names in the environment and `.env` are none of a setting, but nearly one's."""
+    settings = [field.upper() for field in Settings.model_fields]
+    given = {name.upper() for name in (*os.environ, *dotenv_values(ENV_FILE))}
+    words = sorted(name.removeprefix(_PREFIX) for name in given if name.startswith(_PREFIX))
+    meant = {word: get_close_matches(word, settings, 1, _ALIKE) for word in words}
+    return [
+        f"{_PREFIX}{word} is no setting: is {_PREFIX}{found[0]} meant?"
+        for word, found in meant.items()
+        if found and word not in found
+    ]
+
+
 def _refuse_lost_folder() -> None:
     # A deploy that puts a new folder in the old one's place leaves shells standing in none.
     try:
@@ -101,7 +120,7 @@ def _refuse_lost_folder() -> None:
 
 def _explained(error: ValidationError) -> list[str]:
     return [
-        f"ONWARD_{'_'.join(map(str, part['loc'])).upper()} is {part['input']!r}: "
+        f"{_PREFIX}{'_'.join(map(str, part['loc'])).upper()} is {part['input']!r}: "
         f"{part['msg'].lower().removeprefix('value error, ')}. "
         f"Change it in the environment or in {ENV_FILE!r}"
         for part in error.errors()

@@ -134,6 +134,10 @@ async def _workers_and_no_redis(setup: Setup) -> None:
     await _no_redis(setup)
 
 
+async def _misspelt(setup: Setup) -> None:
+    setup.set(ONWARD_DEPLOYMENTS="eu")
+
+
 async def _no_url(setup: Setup) -> None:
     setup.set(ONWARD_REDIS_URL="http://127.0.0.1/0")
 
@@ -303,6 +307,7 @@ BREAKS: dict[str, tuple[Callable[[Setup], Awaitable[None]], str, str, str]] = {
         "note",
         r"1 worker polled 'setup-.*in the last minutes: 77@elsewhere.*only that Redis could tell",
     ),
+    "a setting that is none": (_misspelt, "settings", "note", "is ONWARD_DEPLOYMENT meant"),
     "no Redis": (_no_redis, "Redis", "away", "no Redis at 'redis://127.*ONWARD_REDIS_URL"),
     "no URL of a Redis": (_no_url, "Redis", "wrong", "ONWARD_REDIS_URL is 'http.*redis://"),
     "wrong password": (_wrong_password, "Redis", "away", "does not let us in.*ONWARD_REDIS_URL"),

@@ -7,7 +7,7 @@ import pytest
 from onward.connection import DEFAULT_ADDRESS, find_target
 from onward.errors import UsageError
 from onward.local_services import LocalAddresses, write_local
-from onward.settings import Settings, load_settings
+from onward.settings import Settings, load_settings, misspelt
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +63,21 @@ def test_impossible_value_is_named(monkeypatch: pytest.MonkeyPatch, name: str, v
     monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=rf"{name} is '{value}': input should be"):
         load_settings()
+
+
+def test_a_name_that_is_nearly_a_settings_is_told(
+    monkeypatch: pytest.MonkeyPatch, bare: Path
+) -> None:
+    """It leaves a default in force that nobody chose; names of one's own are one's own."""
+    monkeypatch.setenv("ONWARD_TASK_QUEUE", "orders")
+    monkeypatch.setenv("ONWARD_REDIS_PASSWORD", "a compose file's")
+    assert misspelt() == []
+    monkeypatch.setenv("ONWARD_REDISURL", "redis://example.com")
+    (bare / ".env").write_text("ONWARD_RATE_LIMIT=x\n")
+    assert misspelt() == [
+        "ONWARD_RATE_LIMIT is no setting: is ONWARD_RATE_LIMITS meant?",
+        "ONWARD_REDISURL is no setting: is ONWARD_REDIS_URL meant?",
+    ]
 
 
 def test_dotenv_that_is_no_text_is_named(bare: Path) -> None:

@@ -16,6 +16,7 @@ from onward.doctor import (
     namespace,
     payloads,
     redis_server,
+    spelling,
     versions,
     workers,
 )
@@ -26,6 +27,7 @@ from onward.settings import Settings
 Look = Callable[[Site], AsyncIterator[Check]]
 
 LOOKS: dict[str, Look] = {
+    "settings": spelling.look,
     "Temporal": namespace.look,
     "workers": workers.look,
     "progress": workers.progress,

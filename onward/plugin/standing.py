@@ -20,7 +20,7 @@ from onward.redis_server.guarantee import Guarantee, guarantee, refuse_eviction,
 from onward.redis_server.memory import run_sizes
 from onward.redis_server.permissions import refuse_missing
 from onward.search_attributes import register, troubles
-from onward.settings import Settings
+from onward.settings import Settings, misspelt
 from onward.tools.orphans import guard
 from onward.workers.company import Company
 from onward.workers.former_releases import refuse_former
@@ -116,6 +116,7 @@ class Standing:
         return found
 
     def _warnings(self, found: Guarantee) -> Iterator[str]:
+        yield from misspelt()
         if trouble := key_trouble(claude.key(self._anthropic)):
             yield f"{trouble}; set ANTHROPIC_API_KEY and start again"
         if found.evicts:
