@@ -7,7 +7,7 @@ deterministic fails the test that runs it.
 import json
 import uuid
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,14 +19,24 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 from temporalio.worker import Replayer, Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.services import Services
 from onward import Agent, App, claude
 from onward.ledger import Ledger
-from onward.messages import LimitOverrides, Opening, RunRef, RunRequest, RunResult, Workspace
+from onward.messages import (
+    LimitOverrides,
+    Opening,
+    RunRef,
+    RunRequest,
+    RunResult,
+    RunStatus,
+    Workspace,
+)
 from onward.names import WORKFLOW
+from onward.testing import wait_until
 from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
 from workflows.agent import AgentWorkflow
 
@@ -198,6 +208,22 @@ class Run:
         cause = caught.value.cause
         assert isinstance(cause, ApplicationError)
         return RunResult.model_validate(cause.details[0])
+
+    async def status(self) -> RunStatus:
+        """Ask its worker how it goes."""
+
+        async def answer() -> RunStatus | None:
+            # A question that comes while a workflow is put out of the cache may never be answered.
+            with suppress(RPCError):
+                told: RunStatus = await self.handle.query(
+                    "status", result_type=RunStatus, rpc_timeout=timedelta(seconds=5)
+                )
+                return told
+            return None
+
+        found = await wait_until(answer, 60, what=f"an answer of {self.name}")
+        assert found is not None
+        return found
 
     def check_requests(self) -> None:
         """Fail if Claude's side refused a request, or saw a changed prefix."""

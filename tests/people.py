@@ -15,7 +15,7 @@ async def waiting(run: Run, count: int = 1) -> tuple[Waiting, ...]:
     seen: list[RunStatus] = []
 
     async def enough() -> bool:
-        seen[:] = [await run.handle.query("status", result_type=RunStatus)]
+        seen[:] = [await run.status()]
         return len(seen[0].waiting) >= count
 
     await wait_until(enough, 30, what=f"{count} calls waiting for a person")

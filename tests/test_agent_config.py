@@ -18,7 +18,7 @@ from pages import ROOT, Reader
 from onward import Agent, App, Limits, claude, tool
 from onward.agents import load_app
 from onward.errors import AppError
-from onward.messages import RunResult, RunStatus
+from onward.messages import RunResult
 from onward.models.api import ModelsAPI
 from onward.models.fit import retirement
 from onward.testing.messages_api import ErrorDetail, Fault, ScriptedAPI, Step
@@ -286,7 +286,7 @@ async def test_an_unknown_models_window_is_the_one_that_the_api_names(bench: Ben
             runs = [await there.start(says(), unlimited_cost=True) for _ in range(2)]
             for run in runs:
                 await run.ended()
-            status = await runs[0].handle.query("status", result_type=RunStatus)
+            status = await runs[0].status()
     assert status.context is not None
     assert status.context.window == 150_000
     assert api.catalogue.asked == ["claude-of-tomorrow"]

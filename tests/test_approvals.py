@@ -7,7 +7,6 @@ from agent_runs import Bench, app_of, says, uses
 from people import refused, say, waiting
 
 from onward import tool
-from onward.messages import RunStatus
 
 pytestmark = pytest.mark.replay
 
@@ -38,7 +37,7 @@ async def test_people_decide_about_each_call(bench: Bench) -> None:
         run = await bench.start(uses(*refunds(10, 60, 70)), says())
         second, third = await waiting(run, 2)
         assert (second.call, second.kind, third.call) == ("1.2", "approval", "1.3")
-        status = await run.handle.query("status", result_type=RunStatus)
+        status = await run.status()
         assert (status.state, status.step) == ("waiting", "1")
         assert second.why == "the tool asks a person first for such an input"
         await say(run, "deny", "1.3", why="too much", view=third.view)

@@ -44,7 +44,7 @@ async def test_the_calls_of_the_step_end_first(bench: Bench) -> None:
         run = await bench.start(uses(("act", {"x": "a"}), ("act", {"x": "b"})), says())
         await wait_until(lambda: slow.began, 20, what="the first call")
         await after_step(run)
-        assert (await run.handle.query("status"))["state"] == "cancelling"
+        assert (await run.status()).state == "cancelling"
         slow.go_on.set()
         result = await run.ended()
     assert (result.outcome, result.detail, result.in_doubt) == (

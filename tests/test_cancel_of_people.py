@@ -87,7 +87,7 @@ async def being_settled(
 
 
 async def not_waiting(run: Run) -> bool:
-    return not (await run.handle.query("status"))["waiting"]
+    return not (await run.status()).waiting
 
 
 async def test_a_cancel_while_a_person_is_heard_hangs_nothing(

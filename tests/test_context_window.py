@@ -15,7 +15,6 @@ from full_windows import FULL, Noted, begins, kinds, note, started
 
 from onward import context_window, tool
 from onward.agents import ContextPolicy
-from onward.messages import RunStatus
 from onward.testing import wait_until
 from onward.testing.messages_api import Asked, ErrorDetail, Fault, ScriptedAPI, Step
 from onward.tools import Tool
@@ -265,7 +264,7 @@ async def test_status_says_how_full_the_window_is(bench: Bench) -> None:
     async with bench.worker(app_of(noted.tool)):
         run = await bench.start(note("a", usage=used), says(delay_s=60))
         await wait_until(lambda: len(run.requests) == 2, 30, what="the second request")
-        status = await run.handle.query("status", result_type=RunStatus)
+        status = await run.status()
         await run.handle.signal("cancel")
         await run.ended()
     assert status.context is not None

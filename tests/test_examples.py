@@ -23,7 +23,7 @@ from postgres_server import postgres_server
 from examples import transactional_postgres, transactional_sqlite
 from onward import NotSent, Rejected
 from onward.agents import App, load_app
-from onward.messages import Resolution, Resolve, RunStatus, Waiting
+from onward.messages import Resolution, Resolve, Waiting
 from onward.testing import Effect, tool_context, wait_until
 from onward.testing.messages_api import load_scripts
 from onward.tools.inputs import check
@@ -153,8 +153,7 @@ async def test_a_payout_in_doubt_is_settled_by_a_person(crash_bench: CrashBench)
 
 async def waits_for_a_person(run: Run) -> tuple[Waiting, ...]:
     """Calls of a run that wait for a person."""
-    status: RunStatus = await run.handle.query("status", result_type=RunStatus)
-    return status.waiting
+    return (await run.status()).waiting
 
 
 def effects_of(bench: CrashBench, given: list[dict[str, Any]]) -> list[Effect]:

@@ -18,7 +18,6 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 from onward import Agent, App, tool
 from onward.errors import UsageError
 from onward.listing import STATES, Which, finding
-from onward.messages import RunStatus
 from onward.names import AGENT, COST, STATUS, STEP, TAGS, WORKFLOW
 from onward.tags import MAX_VALUE_CHARS, parse_tags
 from onward.testing import wait_until
@@ -323,5 +322,5 @@ async def test_all_that_waits_is_listed_with_what_settles_it(team: Team) -> None
 
 
 async def _is_paused(run: Run) -> bool:
-    status: RunStatus = await run.handle.query("status", result_type=RunStatus)
+    status = await run.status()
     return status.state == "paused" and not status.waiting

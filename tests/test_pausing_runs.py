@@ -23,17 +23,12 @@ async def weigh(parcel: int) -> str:
     return f"parcel {parcel} weighs 2 kg"
 
 
-async def status(run: Run) -> RunStatus:
-    found: RunStatus = await run.handle.query("status", result_type=RunStatus)
-    return found
-
-
 async def is_doing(run: Run, doing: str) -> RunStatus:
     """Wait until the run does that."""
     seen: list[RunStatus] = []
 
     async def does() -> bool:
-        seen[:] = [await status(run)]
+        seen[:] = [await run.status()]
         return seen[0].doing == doing
 
     await wait_until(does, 30, what=f"a run that is {doing}")
@@ -66,7 +61,7 @@ async def test_a_paused_run_waits_and_goes_on(bench: Bench) -> None:
         await run.handle.signal("pause")  # already: no harm
         await run.handle.signal("resume")
         assert (await run.ended()).outcome == "completed"
-        ended = await status(run)
+        ended = await run.status()
     between_s = (ended.at_ms - paused.at_ms) / 1000
     assert between_s - (ended.went_s - paused.went_s) > 0.8
     await run.replay()
