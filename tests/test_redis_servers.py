@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,6 +116,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = write_certificates(tmp_path_factory.mktemp("certificates"), ca)
     write_pair(folder, "here", ca.issue_cert("127.0.0.1"))
     write_pair(folder, "elsewhere", ca.issue_cert("redis.example.com"))
+    now, day = datetime.now(tz=UTC), timedelta(days=1)
+    for name, start, end in (
+        ("past", now - 2 * day, now - day),
+        ("future", now + day, now + 2 * day),
+    ):
+        write_pair(folder, name, ca.issue_cert("127.0.0.1", not_before=start, not_after=end))
     return folder
 
 
@@ -125,8 +132,16 @@ async def servers(files: Path) -> AsyncGenerator[dict[str, TlsRedis]]:
         tls_redis(files, "here") as tls,
         tls_redis(files, "here", clients=True) as mutual,
         tls_redis(files, "elsewhere") as misnamed,
+        tls_redis(files, "past") as expired,
+        tls_redis(files, "future") as too_new,
     ):
-        yield {"tls": tls, "mutual": mutual, "misnamed": misnamed}
+        yield {
+            "tls": tls,
+            "mutual": mutual,
+            "misnamed": misnamed,
+            "expired": expired,
+            "too new": too_new,
+        }
 
 
 @pytest.mark.parametrize(
@@ -153,6 +168,8 @@ async def test_a_redis_with_tls_is_used(
         ("tls", "ssl_ca_certs={f}/other-ca.pem", "nobody who is trusted here"),
         ("tls", "ssl_ca_certs={f}/empty.pem", "not in PEM form"),
         ("misnamed", "ssl_ca_certs={f}/ca.pem", "certificate is not for this name. Put a host"),
+        ("expired", "ssl_ca_certs={f}/ca.pem", "its certificate has expired. Renew it"),
+        ("too new", "ssl_ca_certs={f}/ca.pem", "is not valid yet. Set this machine's clock"),
         ("mutual", "ssl_ca_certs={f}/ca.pem", "wants a client certificate, or another one. Set"),
         (
             "mutual",
@@ -178,6 +195,7 @@ async def test_what_is_wrong_with_tls_is_said_in_one_sentence(
 async def test_tls_on_one_side_alone_is_told(servers: dict[str, TlsRedis]) -> None:
     """A client without TLS at a server with it, and the other way about."""
     tls = servers["tls"]
+    assert "nobody who is trusted here" in await _refusal(tls.tls_url.replace("rediss", "REDISS"))
     assert "Write rediss://" in await _refusal(tls.tls_url.replace("rediss", "redis"))
     quickly = f"{tls.url.replace('redis', 'rediss')}?socket_connect_timeout=0.2"
     assert "does not expect TLS" in await _refusal(quickly)

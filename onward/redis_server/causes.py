@@ -32,6 +32,7 @@ _TLS = {
         f"{_WHERE}, or give it a certificate for this one"
     ),
     "certificate has expired": "its certificate has expired. Renew it, or set this machine's clock",
+    "not yet valid": "its certificate is not valid yet. Set this machine's clock",
     "CERTIFICATE_VERIFY_FAILED": (
         "its certificate is signed by nobody who is trusted here. Name the file with the "
         f"certificate of its CA in ssl_ca_certs {_WHERE}"

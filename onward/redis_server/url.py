@@ -68,11 +68,12 @@ def shown(url: str) -> str:
 
 
 def _one_server(url: str) -> Place:
-    path = urlsplit(url).path.strip("/")
-    if path and not path.isdigit() and not url.startswith("unix:"):
+    parts = urlsplit(url)
+    path = parts.path.strip("/")
+    if path and not path.isdigit() and parts.scheme != "unix":
         raise ValueError(path)  # redis-py takes it for database 0
     options: dict[str, Any] = {**connection.parse_url(url)}
-    return Place(options, tls=url.startswith("rediss:"))
+    return Place(options, tls=parts.scheme == "rediss")
 
 
 def _by_sentinels(url: str) -> Place:
