@@ -160,10 +160,16 @@ class Agent:
         Imports `anthropic`, for the tools' schemas. Raises `AppError` for a tool without a schema,
         and where the model is known to refuse what the agent asks for.
         """
-        tools = [*map(_definition, self.offered), *map(dict, self.server_tools)]
-        body = self._body(model or self.model, tools)
+        body = self._body(model or self.model, self.tool_definitions())
         self._refuse_unfit(body, known)
         return json_text.dumps(body)
+
+    def tool_definitions(self) -> Sequence[Mapping[str, Any]]:
+        """Write its tools as the API takes them.
+
+        Imports `anthropic` where it has any of our own. Raises `AppError` for one without a schema.
+        """
+        return [*map(_definition, self.offered), *map(dict, self.server_tools)]
 
     def refuse_unfit(self) -> None:
         """Raise `AppError` where the agent's model is known to refuse what the agent asks for."""

@@ -168,6 +168,34 @@ async def test_missing_permissions_are_said_with_the_grant(
     assert "pw" not in json.dumps(seen.checks)
 
 
+_NO_SCHEMA = """
+from collections.abc import Callable
+
+from onward import Agent, App, tool
+
+
+@tool(effect="read")
+def call(back: Callable[[], str]) -> str:
+    \"\"\"Call back.\"\"\"
+    return back()
+
+
+app = App(Agent("caller", model="claude-sonnet-5-5", tools=[call]))
+"""
+
+
+@pytest.mark.usefixtures("worker")
+async def test_an_app_that_a_worker_refuses_is_wrong(
+    examine: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """It can be imported, but Claude cannot be told of its tool."""
+    (tmp_path / "without_schema.py").write_text(_NO_SCHEMA)
+    monkeypatch.setenv("ONWARD_APP", "without_schema:app")
+    seen = await examine()
+    assert (seen.code, seen.states("wrong")) == (1, ["app"])
+    assert "tool 'call' cannot be turned into a schema" in seen.checks["app"]["found"]
+
+
 @pytest.mark.parametrize(
     ("name", "away"), [("ONWARD_REDIS_URL", "Redis"), ("TEMPORAL_ADDRESS", "Temporal")]
 )

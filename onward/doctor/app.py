@@ -1,8 +1,9 @@
-"""The app: whether it can be imported, and whether its agents' models are known and priced."""
+"""The app: whether it can be imported and run, whether its models are known and priced."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-from onward.agents import Agent
+from onward.agents import Agent, App
 from onward.checks import Check, State
 from onward.doctor.site import Site
 from onward.errors import AppError
@@ -17,6 +18,9 @@ async def look(site: Site) -> AsyncIterator[Check]:
     what = repr(spec) if spec else "the built-in app (ONWARD_APP is not set)"
     found = f"{what} has the agents {', '.join(map(repr, here))}"
     figures = {"agents": here}
+    if refused := await asyncio.to_thread(_refused, site.app):
+        yield Check("app", "wrong", refused, "Workers refuse this app", figures)
+        return
     theirs = {agent for each in site.living for agent in each.agents}
     if theirs and theirs != {*here}:
         todo = (
@@ -26,6 +30,16 @@ async def look(site: Site) -> AsyncIterator[Check]:
         yield Check("app", "note", found, todo, figures)
     else:
         yield Check("app", "ok", found, figures=figures)
+
+
+def _refused(app: App) -> str:
+    """Say why Claude could not be told of the app's tools; empty: it can be."""
+    try:
+        for agent in app.agents.values():
+            agent.tool_definitions()
+    except AppError as error:
+        return str(error)
+    return ""
 
 
 async def models(site: Site) -> AsyncIterator[Check]:
