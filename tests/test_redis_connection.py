@@ -60,7 +60,8 @@ async def test_a_server_that_answers_and_refuses_is_not_called_away(own_redis: R
 
 async def test_a_silent_server_is_not_taken_for_one_with_tls(own_redis: RedisServer) -> None:
     """It is stopped or busy, and `rediss://` would not help."""
-    async with connected(own_redis.url) as redis:
+    async with connected(own_redis.url) as client:
+        redis: Any = client
         await redis.client_pause(1000)
         told = await _refusal(f"{own_redis.url}?socket_timeout=0.1")
     assert "no answer in time (Timeout reading from" in told
