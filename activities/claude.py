@@ -12,7 +12,7 @@ from onward.context_window import context_use
 from onward.errors import LedgerGap
 from onward.ledger import Claim, Verdict
 from onward.live.stream import LiveAttempt, LiveStream
-from onward.messages import ClaudeInput, ClaudeReply, Opening
+from onward.messages import ClaudeInput, ClaudeReply, Opening, PreparedCall
 from onward.names import CALL_CLAUDE
 from onward.transcript import Turn
 
@@ -23,7 +23,7 @@ from .lease import Lease
 from .live import LiveReply
 from .making_room import refuse_no_summary, request_of
 from .position import Position
-from .prepare import prepare_calls
+from .prepare import prepare_calls, prepared_apart
 from .pulse import Pulse
 from .rates import Share, give_back, step_name, uncached_tokens
 from .reads import with_results
@@ -184,7 +184,7 @@ class _StepAttempt:
         """Record the reply and its calls as one; first recorded wins."""
         window = found.opening.context_window
         full = context_use(message, request.model, len(request.body), window)
-        reply = self._prepared(found, turn, message)
+        reply = await self._prepared(found, turn, message)
         cut = reply.stop_reason == "max_tokens"
         most = {"max_tokens": request.max_tokens, "lowered": request.lowered} if cut else {}
         reply = reply.model_copy(update={"context": full, **most})
@@ -197,16 +197,14 @@ class _StepAttempt:
             raise stop("mismatch", text, self._requests.spend)
         return self._seen(found, told)
 
-    def _prepared(self, found: Before, turn: Turn, message: str) -> ClaudeReply:
+    async def _prepared(self, found: Before, turn: Turn, message: str) -> ClaudeReply:
         given = self._given
         stopped = str(json_text.load_object(message).get("stop_reason"))
-        agent = self._services.app.agent(given.agent)
-        run, step, asked = given.run, given.step, stopped == "tool_use"
         return ClaudeReply(
             message=message,
             stop_reason=stopped,
-            calls=prepare_calls(run, step, message, found.opening, agent) if asked else (),
-            head=transcript.advance(given.head, step, turn, message),
+            calls=await self._calls(found, message) if stopped == "tool_use" else (),
+            head=transcript.advance(given.head, given.step, turn, message),
             prev=given.head.step,
             turn=_adopted(turn, found),
             turn_ids=turn.ids,
@@ -215,6 +213,11 @@ class _StepAttempt:
             people_s=self._requests.people_s,
             witness=given.witness,
         )
+
+    async def _calls(self, found: Before, message: str) -> tuple[PreparedCall, ...]:
+        run, step, opening = self._given.run, self._given.step, found.opening
+        agent = self._services.app.agent(self._given.agent)
+        return await prepared_apart(lambda: prepare_calls(run, step, message, opening, agent))
 
     def _cancelled(self) -> Exception | None:
         """Say how a cancelled attempt ends; None: by its cancellation, and another one follows."""

@@ -13,7 +13,7 @@ from onward.names import EDIT
 from onward.transcript import BEGINNING
 
 from .failures import again, translated
-from .prepare import prepare_edited
+from .prepare import prepare_edited, prepared_apart
 from .pulse import Pulse
 from .records import opening_of
 from .services import Services
@@ -38,7 +38,9 @@ class EditActivity:
         if unfit := _unfit(given.edit):
             return Edited(refusal=unfit)
         agent, opening = self._agent(given), await self._opening(given)
-        made = prepare_edited(given.run, given.call, given.edit, opening, agent)
+        made = await prepared_apart(
+            lambda: prepare_edited(given.run, given.call, given.edit, opening, agent)
+        )
         return Edited(refusal=made.refusal) if made.refusal else Edited(call=made)
 
     def _agent(self, given: EditInput) -> Agent:

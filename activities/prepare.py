@@ -3,10 +3,10 @@
 The workflow then decides from history alone: every call carries its class, fingerprint and key.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from onward import json_text
 from onward.agents import Agent
@@ -16,9 +16,16 @@ from onward.rules import Judgement, judge
 from onward.stream import INVALID_JSON
 from onward.tools import check
 from onward.tools.options import Options
+from onward.tools.results import error_words
+from onward.tools.running import run_apart
 from onward.transcript import tool_uses
 
 from .summary import summary_of
+
+T = TypeVar("T")
+
+_LONGEST_S = 600.0
+"""For an app's functions to judge all calls of a reply; then its step is tried again."""
 
 
 def call_input(message: str, index: int) -> str:
@@ -52,6 +59,15 @@ def prepare_edited(
     own = call.asked or call.fingerprint
     stays = {name: getattr(call, name) for name in ("ask", "expires_s", "otherwise")}
     return made.model_copy(update={**stays, "asked": "" if made.fingerprint == own else own})
+
+
+async def prepared_apart(preparing: Callable[[], T]) -> T:
+    """Judge calls where nothing waits for it.
+
+    An app's `ask` that blocks would let the lease run out: Claude is paid again, by each worker in
+    turn, and the claims of other runs are lost as well.
+    """
+    return cast("T", await run_apart(preparing, name="rules", timeout_s=_LONGEST_S))
 
 
 @dataclass(frozen=True)
@@ -113,10 +129,9 @@ def _business_key(
         return None, None
     try:
         name = _named(options.key_from(dict(given)))
-    except Exception as error:  # noqa: BLE001  (the author's code, on whatever Claude sent)
-        said = f"{type(error).__name__}: {error}"
-        failed = f"The tool's key_from failed, so what the call asks for cannot be told ({said})"
-        return None, f"{failed[:480]}. Nothing was done."
+    except BaseException as error:  # noqa: BLE001  (the author's code, on whatever Claude sent)
+        failed = "The tool's key_from failed, so what the call asks for cannot be told"
+        return None, f"{failed} ({error_words(error)}). Nothing was done."
     everywhere = options.key_scope == "everywhere"
     return BusinessKey(position=business_position(tool, name), everywhere=everywhere), None
 

@@ -30,7 +30,7 @@ def _words(options: Options, fields: dict[str, Any]) -> str:
         return ""
     try:
         said = cast("object", options.summary(dict(fields)))
-    except Exception:  # noqa: BLE001  (the author's code, on whatever Claude sent)
+    except BaseException:  # noqa: BLE001  (the author's code, on whatever Claude sent)
         return ""
     text = said.strip() if isinstance(said, str) else ""
     shown = json_text.printable(text)

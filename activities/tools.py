@@ -23,6 +23,7 @@ from onward.messages import CallResult, ClaudeReply, ToolInput
 from onward.names import WORKFLOW
 from onward.tools import Tool, ToolContext, error_content, meaning
 from onward.tools.read_result import read_result
+from onward.tools.results import error_words
 from onward.tools.workspace import WorkspaceElsewhere, check
 
 from .business import BusinessRecord
@@ -253,7 +254,7 @@ class CallAttempt:
         if self._effect == "read":
             return await self._fail(error_content(error))
         if self._pulse:
-            self._pulse.details = _words(error)
+            self._pulse.details = error_words(error)
             self._pulse.beat()
         if isinstance(error, NotVerified):
             await self._position.release(maybe=False)
@@ -267,7 +268,7 @@ class CallAttempt:
                 await self._position.release(maybe=False)
                 raise again("not_sent", f"{self._given.call} could not be sent: {error!r}")
             case "unknown" if self._effect == "at_most_once":
-                return await self._doubt(_words(error))
+                return await self._doubt(error_words(error))
             case "unknown":
                 await self._position.release(maybe=True)
                 raise again("unknown", f"{self._given.call} has no known outcome: {error!r}")
@@ -370,12 +371,6 @@ def _last_said() -> str:
     """Return the words of the last error of an earlier attempt; empty where none was told."""
     details = activity.info().heartbeat_details
     return str(details[0] or "") if details else ""
-
-
-def _words(error: Exception) -> str:
-    """Name an error in a line that every encoding can carry."""
-    said = json_text.values(error_content(error))
-    return (said if isinstance(said, str) else type(error).__name__)[:300]
 
 
 def _tool(services: Services, given: ToolInput, name: str) -> Tool[..., Any]:

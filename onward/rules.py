@@ -12,6 +12,7 @@ from onward.errors import AppError
 from onward.names import READ_RESULT
 from onward.tools.decorator import Tool
 from onward.tools.options import Options, takes
+from onward.tools.results import error_words
 from onward.wording import UNDECIDED
 
 RuleDecision = Literal["allow", "ask", "deny"]
@@ -102,11 +103,10 @@ def judge(
 def _word(rule: Rule, tool: str, given: Mapping[str, Any]) -> _Word | None:
     try:
         return _Word(rule.decision, rule.why) if rule.fits(tool, given) else None
-    except Exception as error:  # noqa: BLE001  (the author's code; when in doubt, ask)
+    except BaseException as error:  # noqa: BLE001  (the author's code; when in doubt, ask)
         if rule.decision == "allow":
             return None
-        said = f"{type(error).__name__}: {error}"
-        why = f"whether to {rule.decision} {UNDECIDED}: {said}"[:_LONGEST_ERROR]
+        why = f"whether to {rule.decision} {UNDECIDED}: {error_words(error)}"[:_LONGEST_ERROR]
         return _Word("ask", why, sure=False)
 
 

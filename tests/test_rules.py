@@ -1,6 +1,7 @@
 """An agent's rules: which calls run at once, which ask a person, which never run."""
 
 import json
+import threading
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -105,6 +106,49 @@ def test_a_rule_that_fails_lets_nothing_run(decision: Any, expected: str) -> Non
     found = judged(Rule(decision, where=lambda call: call["nothing"]))
     assert found.startswith("ask: ")
     assert expected in found
+
+
+def exits(call: dict[str, Any]) -> Any:
+    """Fail as a function does that was written for a command, of an input that no text may hold."""
+    raise SystemExit(call["order"])
+
+
+@tool(effect="keyed", ask=exits, summary=exits, key_from=exits)
+async def exiting(order: str) -> str:
+    """Refund."""
+    return order
+
+
+@tool(ask=exits, summary=exits)
+async def asking(order: str) -> str:
+    """Refund."""
+    return order
+
+
+def test_a_function_of_the_app_that_exits_ends_no_worker() -> None:
+    """It would end each worker in turn, and each of them pays for the reply anew."""
+    given = r'{"order": "half \ud83d"}'
+    agent = Agent("t", model="m", tools=[exiting, asking])
+    assert "SystemExit: half \ufffd" in (prepared_for(agent, "exiting", given).refusal or "")
+    assert (
+        "could not be decided: SystemExit: half \ufffd" in prepared_for(agent, "asking", given).ask
+    )
+
+
+async def test_a_function_of_the_app_may_block(bench: Bench) -> None:
+    """It runs apart: on the worker's loop the lease runs out, and Claude is paid for it again."""
+    threads: list[threading.Thread] = []
+
+    def ask(_: dict[str, Any]) -> bool:
+        threads.append(threading.current_thread())
+        return False
+
+    @tool(effect="read", ask=ask)
+    async def act() -> None:
+        """Act."""
+
+    await bench.run(app_of(act), uses(("act", {})), says())
+    assert [thread is threading.main_thread() for thread in threads] == [False]
 
 
 def test_silence_is_no_yes_where_a_rule_failed() -> None:

@@ -82,6 +82,12 @@ def error_content(error: BaseException) -> str:
         return _dumps(f"{type(error).__name__} (its message cannot be shown)")
 
 
+def error_words(error: BaseException) -> str:
+    """Name an error in a line that every encoding can carry; never raises."""
+    said = json.loads(error_content(error))
+    return (said if isinstance(said, str) else type(error).__name__)[:300]
+
+
 def bound(text: str, max_bytes: int = MAX_TEXT_BYTES, call: str = "") -> str:
     """Keep the beginning and the end of a text that is longer than `max_bytes` of UTF-8."""
     data = text.encode("utf-8", "replace")
