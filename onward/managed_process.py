@@ -63,11 +63,14 @@ def clean_env(added: Mapping[str, str] | None = None) -> dict[str, str]:
 
     `FP` (see onward/failpoints.py) is left out too: a failpoint is meant for one process.
     """
+    # A proxy has none of the servers that we start on this machine, and is asked for them all.
+    direct = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
     kept = {
         name: value
         for name, value in os.environ.items()
         if not (name == "FP" or name.startswith(_PRIVATE))
     }
+    kept["no_proxy"] = ",".join(filter(None, (direct, "127.0.0.1", "localhost")))
     return kept | dict(added or {})
 
 

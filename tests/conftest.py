@@ -3,6 +3,7 @@
 Tests share them, so each uses workflow ids, task queues and keys of its own.
 """
 
+import os
 import signal
 import uuid
 from collections.abc import AsyncGenerator
@@ -20,9 +21,17 @@ from onward.connection import connect
 from onward.local_services import RedisServer, TemporalServer, redis_server, temporal_server
 from onward.payload_store import data_converter
 from onward.settings import Settings
+from onward.testing import clean_env
 from onward.testing.messages_api import ScriptedAPI
 from onward.testing.payments import PaymentsProcess, payments_service
 
+# The shell's servers and keys must reach no test, nor what it wants of a screen.
+_LIKED = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
+# What a person asks of a test: where it reads or writes.
+_ASKED = {"ONWARD_CASSETTES", "ONWARD_FIGURES", "ONWARD_PICTURES", "ONWARD_RECORD"}
+for _name in (os.environ.keys() - clean_env().keys() - _ASKED) | (os.environ.keys() & _LIKED):
+    del os.environ[_name]
+os.environ.update(clean_env())
 # A shell's background job ignores Ctrl-C, and so would the commands whose Ctrl-C is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

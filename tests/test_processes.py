@@ -130,6 +130,18 @@ async def test_a_child_gets_no_settings_or_keys_of_ours(
     assert json.loads(process.output())["ONWARD_APP"] == "mine"
 
 
+async def test_a_child_finds_what_is_on_this_machine(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a proxy the demo waited for ever; what the shell excepts from it stays excepted."""
+    monkeypatch.setenv("no_proxy", "ours.example")
+    monkeypatch.setenv("http_proxy", "http://proxy.example")
+    told = "import urllib.request as r; print(*[bool(r.proxy_bypass(h)) for h in %r])"
+    process = await spawn(told % (["127.0.0.1", "localhost", "ours.example", "theirs.example"],))
+    await process.wait(10)
+    assert process.output().split() == ["True", "True", "True", "False"]
+
+
 async def test_wait_until_returns_what_it_waited_for() -> None:
     """Sync and async conditions alike."""
     values = iter([0, "", "there"])
