@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from importlib.metadata import version
 from typing import Annotated, NoReturn
 
@@ -107,10 +107,22 @@ async def _work(app: App, settings: Settings, target: Target, stopping: asyncio.
         # Without one the SDK hashes every module that is loaded, for a second and a half.
         build_id=f"onward-{version('onward')}",
     )
-    async with worker:
-        await stopping.wait()
-        _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
+    await _run_until(stopping, worker)
     _say("stopped")
+
+
+async def _run_until(stopping: asyncio.Event, worker: Worker) -> None:
+    running, told = asyncio.create_task(worker.run()), asyncio.create_task(stopping.wait())
+    await asyncio.wait((running, told), return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    if worker.is_running:
+        _say(f"stopping: running steps get {DRAIN.seconds} s to finish (Ctrl-C again: now)")
+        await worker.shutdown()
+    elif not running.done():
+        # It waits, for Redis to read its data for instance, and would hear of the end after that.
+        running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
 
 
 async def _start_local(settings: Settings, stack: AsyncExitStack) -> tuple[Target, str]:
