@@ -364,11 +364,12 @@ async def test_every_limit_ends_a_run_by_its_name(
 async def test_every_stop_reason_has_an_outcome_and_runs_no_tool(
     bench: Bench, stop: str, outcome: str
 ) -> None:
-    """A tool call in a reply that did not stop for tool use never runs."""
+    """A tool call in a reply that did not stop for tool use never runs, and the result says why."""
     step = uses(("strict", {"number": 1}), stop_reason=stop)
     run = await bench.run(app_of(strict), step)
     assert run.result is not None
     assert run.result.outcome == outcome
+    assert run.result.detail
     assert set(await run.activities()) == {"begin", "call_claude", "end"}
 
 

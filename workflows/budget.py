@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from onward import json_text
 from onward.messages import ClaudeReply, Compacting, Outcome, Rest
+from onward.transcript import tool_uses
 
 from .clock import went_s
 from .state import RunState
@@ -25,6 +26,7 @@ _LONGEST_STEP, _DEAREST_STEP_USD = 15_000_000, 1000
 _MOST_PAUSES = 20
 """In a row. Each is ten rounds of a server tool."""
 _OVERFLOWED = "model_context_window_exceeded"
+_NOT_RUN = "Claude's last reply asks for tools, but did not stop for them: none of them was run"
 
 _ENDINGS: dict[str, Ending] = {
     "end_turn": ("completed", ""),
@@ -133,7 +135,10 @@ def ending_of(state: RunState, reply: ClaudeReply) -> Ending | None:
         return None
     if reply.lowered:
         return reply.lowered, "Claude's last reply was cut off where the limit was met"
-    return _ENDINGS.get(stopped, ("unknown_stop", f"Claude stopped for {stopped!r}, unknown here"))
+    unknown: Ending = ("unknown_stop", f"Claude stopped for {stopped!r}, unknown here")
+    outcome, why = _ENDINGS.get(stopped, unknown)
+    # As some gateways end a reply: else nobody would know that what it asks for was not done.
+    return outcome, why or (_NOT_RUN if tool_uses(reply.message) else "")
 
 
 def _refusal(reply: ClaudeReply) -> str:
