@@ -174,6 +174,21 @@ async def show_started(
     out = session.out
     if started.how == "ended":
         return await _show_ended(session, started.run)
+    _say_how(out, started, request, again=again)
+    begun = await watching.beginning(session.client, started.run)
+    troubles = await _announce(session, begun, quiet=wait)
+    if wait:
+        return await _wait(session, begun.run)
+    if out.as_json:
+        document = start_document(started, begun, troubles, session.ui_link(begun.run))
+        out.json({**document, **(known or {})})
+    if begun.ended is None or begun.ended.result.outcome != "failed":
+        return 0
+    out.error(f"the run failed at once: {begun.ended.result.detail}")
+    return 1
+
+
+def _say_how(out: Output, started: Started, request: RunRequest, *, again: bool) -> None:
     if started.how == "attached":
         out.say(f"the run {started.run.id!r} goes on already; attached to it")
         if request.model is not None or request.limits != LimitOverrides():
@@ -188,17 +203,6 @@ async def show_started(
             f"started {started.run.id!r} once more: its idempotency keys are new, so what the last "
             "run of that id did may be done again"
         )
-    begun = await watching.beginning(session.client, started.run)
-    troubles = await _announce(session, begun, quiet=wait)
-    if wait:
-        return await _wait(session, begun.run)
-    if out.as_json:
-        document = start_document(started, begun, troubles, session.ui_link(begun.run))
-        out.json({**document, **(known or {})})
-    if begun.ended is None or begun.ended.result.outcome != "failed":
-        return 0
-    out.error(f"the run failed at once: {begun.ended.result.detail}")
-    return 1
 
 
 async def _announce(session: Session, begun: Beginning, *, quiet: bool) -> list[str]:
