@@ -154,7 +154,8 @@ def _stop_signal() -> asyncio.Event:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    with suppress(OSError):  # a log on a full disk, or that nobody reads any more, ends no worker
+        print(text, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -177,8 +178,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def process() -> NoReturn:
     """Run the command line of this process, and end it."""
     code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError, AttributeError):  # as in `_say`; None where it was closed (`>&-`)
+        sys.stdout.flush()
+        sys.stderr.flush()
     # The SDK's threads sometimes crash an interpreter that exits the long way.
     os._exit(code)
 

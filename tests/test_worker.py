@@ -1,6 +1,7 @@
 """A worker that cannot work says at once what it found, what it expected and what to do."""
 
 import asyncio
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,16 @@ from typing import Any
 import pytest
 from agent_runs import connected
 from redis_users import may
+from temporalio.client import Client
 
 from onward.local_services import RedisServer, TemporalServer, redis_server
 from onward.local_services.data_dir import held_folder
 from onward.local_services.redis import find_valkey
+from onward.own_code import own
 from onward.testing import wait_until
 from onward.testing.warm import WarmWorker
 from onward.workers.janitor import LOCK
+from onward.workers.pollers import polled
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(60)]
 
@@ -87,6 +91,27 @@ async def test_an_app_that_cannot_be_used(
     (tmp_path / "apps" / "broken.py").write_text(source)
     said = await said_by(tmp_path, 2, ONWARD_APP=spec, TEMPORAL_ADDRESS=NOWHERE)
     assert told in said
+
+
+def _deaf(arguments: list[str]) -> int:
+    """Run a worker whose log takes nothing, as on a full disk."""
+    with suppress(OSError), Path("/dev/full").open("w") as full, redirect_stdout(full):
+        code = int(own("worker").main(arguments))
+    return code
+
+
+async def test_a_log_that_takes_nothing_ends_no_worker(
+    tmp_path: Path, temporal: TemporalServer, redis_url: str, client: Client, queue: str
+) -> None:
+    """It works, and stops when it is told to."""
+    env = {
+        "TEMPORAL_ADDRESS": temporal.address,
+        "ONWARD_REDIS_URL": redis_url,
+        "ONWARD_TASK_QUEUE": queue,
+    }
+    worker = WarmWorker.fork(_deaf, [[]], env=env, log=tmp_path / "worker.log")
+    await wait_until(lambda: polled(client, queue), 30, what="the worker being listed")
+    assert await worker.stop() == 0
 
 
 async def test_an_app_that_is_typed_as_an_argument(tmp_path: Path) -> None:
