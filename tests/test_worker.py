@@ -95,6 +95,7 @@ async def test_an_app_that_cannot_be_used(
 
 def _deaf(arguments: list[str]) -> int:
     """Run a worker whose log takes nothing, as on a full disk."""
+    code = 1
     with suppress(OSError), Path("/dev/full").open("w") as full, redirect_stdout(full):
         code = int(own("worker").main(arguments))
     return code
