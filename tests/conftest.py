@@ -27,8 +27,14 @@ from onward.testing.payments import PaymentsProcess, payments_service
 
 # The shell's servers and keys must reach no test, nor what it wants of a screen.
 _LIKED = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
-# What a person asks of a test: where it reads or writes.
-_ASKED = {"ONWARD_CASSETTES", "ONWARD_FIGURES", "ONWARD_PICTURES", "ONWARD_RECORD"}
+# What a person asks of a test: where it reads or writes, and the Temporal that it starts.
+_ASKED = {
+    "ONWARD_CASSETTES",
+    "ONWARD_FIGURES",
+    "ONWARD_PICTURES",
+    "ONWARD_RECORD",
+    "TEMPORAL_CLI",
+}
 for _name in (os.environ.keys() - clean_env().keys() - _ASKED) | (os.environ.keys() & _LIKED):
     del os.environ[_name]
 os.environ.update(clean_env())
