@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+_MOST = 2**53
+"""Temporal takes no sum that is much larger, and the run would wait for ever."""
+
 
 def count(usage: Mapping[str, Any], name: str) -> int:
-    """Return a counter of a reply's `usage`; 0 where it is missing or no number above 0."""
+    """Return a counter of a reply's `usage`; 0 where it is missing or no number of tokens."""
     # What a gateway writes there must not lose the reply that came with it.
     found = usage.get(name)
-    return int(found) if isinstance(found, int | float) and found > 0 else 0
+    return int(found) if isinstance(found, int | float) and 0 < found <= _MOST else 0
 
 
 def iterations(usage: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -70,12 +70,12 @@ async def test_deep_arguments_are_arguments(bench: Bench) -> None:
 
 
 async def test_usage_with_a_fraction_is_counted(bench: Bench) -> None:
-    """Proxies report costs with decimals; a number that cannot be noted must not lose the reply."""
-    usage = {"input_tokens": 50.0, "output_tokens": 1, "cost": 0.00125}
+    """Proxies report odd numbers; one that cannot be noted must not lose the reply."""
+    usage = {"input_tokens": 50.0, "cache_read_input_tokens": 10**30, "cost": 0.00125}
     run = await bench.run(app_of(), stream(SAID, stop="end_turn", usage=usage))
     assert run.result is not None
     spend = run.result.spend
-    assert (run.result.outcome, spend.requests, spend.input_tokens) == ("completed", 1, 50)
+    assert (run.result.outcome, spend.requests, spend.tokens) == ("completed", 1, 50 + 9)
 
 
 async def test_a_null_at_the_end_takes_no_tokens_back(bench: Bench) -> None:
