@@ -37,7 +37,8 @@ _ASKED = {
 }
 for _name in (os.environ.keys() - clean_env().keys() - _ASKED) | (os.environ.keys() & _LIKED):
     del os.environ[_name]
-os.environ.update(clean_env())
+_NO_PROFILE = Path(__file__).with_name("temporal.toml")
+os.environ.update(clean_env({"TEMPORAL_CONFIG_FILE": str(_NO_PROFILE)}))
 # A shell's background job ignores Ctrl-C, and so would the commands whose Ctrl-C is tested.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
