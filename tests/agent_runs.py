@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from bare_worker import build_worker
@@ -33,6 +33,7 @@ from onward.messages import (
     RunRequest,
     RunResult,
     RunStatus,
+    Spend,
     Workspace,
 )
 from onward.names import WORKFLOW
@@ -41,6 +42,7 @@ from onward.testing.messages_api import Entry, Script, ScriptedAPI, Step
 from workflows.agent import AgentWorkflow
 
 MODEL = "claude-sonnet-5-5"
+Told = TypeVar("Told", RunStatus, Spend)
 SEARCH: dict[str, Any] = {
     "type": "server_tool_use",
     "id": "srvtoolu_1",
@@ -211,12 +213,18 @@ class Run:
 
     async def status(self) -> RunStatus:
         """Ask its worker how it goes."""
+        return await self._ask("status", RunStatus)
 
-        async def answer() -> RunStatus | None:
+    async def spend(self) -> Spend:
+        """Ask its worker what it has cost so far."""
+        return await self._ask("spend", Spend)
+
+    async def _ask(self, query: str, kind: type[Told]) -> Told:
+        async def answer() -> Told | None:
             # A question that comes while a workflow is put out of the cache may never be answered.
             with suppress(RPCError):
-                told: RunStatus = await self.handle.query(
-                    "status", result_type=RunStatus, rpc_timeout=timedelta(seconds=5)
+                told: Told = await self.handle.query(
+                    query, result_type=kind, rpc_timeout=timedelta(seconds=5)
                 )
                 return told
             return None

@@ -146,7 +146,7 @@ async def test_a_cancel_between_attempts_counts_what_was_sent(bench: Bench) -> N
         await asyncio.sleep(0.5)
         await run.handle.signal("cancel")
         result = await run.ended()
-        assert (await run.handle.query("spend"))["requests"] == 1
+        assert (await run.spend()).requests == 1
     assert (result.outcome, result.spend.requests) == ("cancelled", 1)
 
 

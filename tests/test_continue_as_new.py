@@ -16,7 +16,7 @@ from temporalio.worker import Replayer
 
 from onward import segments, tool
 from onward.local_services import RedisServer
-from onward.messages import RunRequest, Spend
+from onward.messages import RunRequest
 from onward.testing import wait_until
 from onward.testing.messages_api import Step
 from workflows.agent import AgentWorkflow
@@ -136,7 +136,7 @@ async def test_the_run_looks_the_same_to_people(bench: Bench) -> None:
         (call,) = await waiting(run)
         assert (call.call, call.summary) == ("2.1", "note=n")
         assert '{"note":"n"}' in call.input.replace(" ", "")
-        spent = await run.handle.query("spend", result_type=Spend)
+        spent = await run.spend()
         status = await run.status()
         described = await run.handle.describe()
         assert (spent.requests, status.step, status.spend) == (2, "2", spent)

@@ -64,7 +64,7 @@ async def test_worker_history_and_chain_tell_the_same(bench: Bench, cli: Cli) ->
     async with bench.worker(app_of(look, pay)):
         run = await bench.start(uses(("look", {})), uses(("look", {})), uses(("pay", {})), says())
         await waiting(run)
-        asked = await run.handle.query("spend", result_type=Spend)
+        asked = await run.spend()
         live = await cli("spend", run.name, "--json")
         offline = await cli("spend", run.name, "--json", "--offline")
     assert len(await run.chain()) > 1
