@@ -82,7 +82,8 @@ NOTHING = Evidence([], {}, {}, [])
 def test_what_stays_as_it_was_is_no_problem() -> None:
     """A verdict that always complains would show nothing either."""
     samples = [_sample(at) for at in range(100)]
-    seen = compared(samples, [Ended(at, "short", 40) for at in range(100)], 100)
+    ended = [Ended(at, "short", 40) for at in range(100)]
+    seen = compared(samples, ended, 100, _at_rest())
     assert problems(seen, samples, _at_rest(), NOTHING) == []
 
 
@@ -91,10 +92,6 @@ def test_what_stays_as_it_was_is_no_problem() -> None:
     [
         ({"processes": {**_sample().processes, "steady worker": Process(111, 20, 10, 1)}}, "MB"),
         ({"processes": {**_sample().processes, "steady worker": Process(100, 23, 10, 1)}}, "files"),
-        (
-            {"processes": {**_sample().processes, "steady worker": Process(100, 20, 12, 1)}},
-            "threads",
-        ),
         ({"redis_mb": 3.0}, "Redis, MB"),
         ({"keys": Keys({"run": 70}, {}, ())}, "keys that expire"),
         ({"keys": Keys({"run": 50}, {"run": 9}, ())}, "keys that stay"),
@@ -106,15 +103,30 @@ def test_what_stays_as_it_was_is_no_problem() -> None:
 def test_whatever_grows_is_seen(late: dict[str, Any], what: str) -> None:
     """Of a soak that cannot fail nobody learns anything."""
     samples = [_sample(at, **(late if at >= 60 else {})) for at in range(100)]
-    (problem,) = problems(compared(samples, [], 100), samples, _at_rest(), NOTHING)
+    seen = compared(samples, [], 100, _at_rest())
+    (problem,) = problems(seen, samples, _at_rest(), NOTHING)
     assert problem.startswith("grew: ")
     assert what in problem
+
+
+@pytest.mark.parametrize(("late", "at_rest", "grown"), [(14, 10, 0), (10, 12, 1)])
+def test_threads_that_stay_are_seen(late: int, at_rest: int, grown: int) -> None:
+    """More of them while the machine is busy are none that leak; any that are left at rest are."""
+
+    def threads(number: int) -> dict[str, Any]:
+        steady = Process(rss_mb=100, files=20, threads=number, cpu_s=1)
+        return {"processes": {**_sample().processes, "steady worker": steady}}
+
+    samples = [_sample(at, **(threads(late) if at >= 60 else {})) for at in range(100)]
+    rest = _at_rest(**threads(at_rest))
+    found = problems(compared(samples, [], 100, rest), samples, rest, NOTHING)
+    assert (len(found), all("steady worker, threads" in each for each in found)) == (grown, True)
 
 
 def test_histories_that_grow_are_seen() -> None:
     """A run of the hour's end is as long as one of its beginning."""
     ended = [Ended(at, "short", 40 if at < 60 else 60) for at in range(100)]
-    seen = compared([_sample(at) for at in range(100)], ended, 100)
+    seen = compared([_sample(at) for at in range(100)], ended, 100, _at_rest())
     assert [each.what for each in seen if not each.ok] == ["history of 'short', events"]
 
 

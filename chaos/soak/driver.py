@@ -87,7 +87,7 @@ async def _soak(here: Stage, options: Options, output: Output) -> Report:
         rest = await _rested(sampler, options.rest_minutes * 60)
     refunds = refunds_made(here.payments, here.transactions_db)
     seen = Evidence(flow.runs, refunds, flow.spans, nemesis.struck)
-    changes = _changes(sampler, flow, options.minutes)
+    changes = _changes(sampler, flow, options.minutes, rest)
     wrong = [*problems(changes, sampler.samples, rest, seen), *here.targets.crew.surprises]
     return Report(
         minutes=options.minutes,
@@ -104,9 +104,10 @@ async def _soak(here: Stage, options: Options, output: Output) -> Report:
     )
 
 
-def _changes(sampler: Sampler, flow: Flow, minutes: float) -> list[Compared]:
-    long_enough = minutes >= _COMPARED_MINUTES
-    return compared(sampler.samples, flow.ended, minutes * 60) if long_enough else []
+def _changes(sampler: Sampler, flow: Flow, minutes: float, rest: Sample) -> list[Compared]:
+    if minutes < _COMPARED_MINUTES:
+        return []
+    return compared(sampler.samples, flow.ended, minutes * 60, rest)
 
 
 async def _rested(sampler: Sampler, at_most_s: float) -> Sample:

@@ -38,8 +38,10 @@ class Compared:
         return self.most is None or self.late <= self.most
 
 
-def compared(samples: Sequence[Sample], ended: Sequence[Ended], flow_s: float) -> list[Compared]:
-    """Compare everything that may grow."""
+def compared(
+    samples: Sequence[Sample], ended: Sequence[Ended], flow_s: float, rest: Sample
+) -> list[Compared]:
+    """Compare everything that may grow; `rest` is what there was at the end."""
     early, late = (_part(samples, flow_s, part) for part in (_EARLY, _LATE))
 
     def pair(
@@ -53,7 +55,7 @@ def compared(samples: Sequence[Sample], ended: Sequence[Ended], flow_s: float) -
         # worker keeps runs that were terminated; both up to a bound.
         pair("steady worker, MB", lambda s: _of(s, "steady worker").rss_mb, factor=_ROUGHLY),
         pair("steady worker, open files", lambda s: _of(s, "steady worker").files, more=2),
-        pair("steady worker, threads", lambda s: _of(s, "steady worker").threads, more=1),
+        _threads(early, rest),
         pair("Redis, MB in use", lambda s: s.redis_mb, factor=_ROUGHLY, more=0.3),
         pair("Redis, open files", lambda s: _of(s, "redis").files, more=2),
         pair("Redis, keys that expire", lambda s: sum(_lasting(s)), factor=_ROUGHLY, more=5),
@@ -64,6 +66,13 @@ def compared(samples: Sequence[Sample], ended: Sequence[Ended], flow_s: float) -
         *_told(early, late),
         *_histories(ended, flow_s),
     ]
+
+
+def _threads(early: Sequence[Sample], rest: Sample) -> Compared:
+    """Compare them at rest: the more the machine has to do, the more the SDK has for a while."""
+    before = _median(early, lambda s: _of(s, "steady worker").threads)
+    after = _of(rest, "steady worker").threads
+    return Compared("steady worker, threads (late: at rest)", before, after, before + 1)
 
 
 def _told(early: Sequence[Sample], late: Sequence[Sample]) -> Iterator[Compared]:
