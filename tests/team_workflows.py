@@ -1,5 +1,6 @@
 """Workflows of a team that has a worker of its own; they run in the sandbox."""
 
+import importlib
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -39,6 +40,16 @@ class Bulky:
     async def run(self) -> str:
         """Say something long."""
         return "x" * 200_000
+
+
+@workflow.defn
+class Collecting:
+    """Does what the garbage collector does in any workflow when it finds a client of Redis."""
+
+    @workflow.run
+    async def run(self) -> None:
+        """Import what such a client imports at its end."""
+        importlib.import_module("redis.observability.recorder")
 
 
 @workflow.defn

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from agent_runs import Bench, app_of, says, uses
-from team_workflows import Asked, Bulky, Forgetful, Parent, TheirAgent
+from team_workflows import Asked, Bulky, Collecting, Forgetful, Parent, TheirAgent
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
@@ -83,7 +83,7 @@ async def team(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test")
     client = await connected_anew(bench, OnwardPlugin(app_of(look), settings))
     async with Worker(
-        client, task_queue=bench.queue, workflows=[Parent, Bulky, Forgetful], **NO_CACHE
+        client, task_queue=bench.queue, workflows=[Parent, Bulky, Forgetful, Collecting], **NO_CACHE
     ):
         yield Team(bench, client)
 
@@ -119,6 +119,15 @@ async def test_long_results_of_agents_are_files_and_the_teams_own_are_not(
     said = await team.client.execute_workflow(Bulky.run, id=name, task_queue=queue)
     assert len(said) == 200_000
     assert {f.name for f in settings.payload_folder.rglob("*") if len(f.name) == 64} == kept
+
+
+async def test_a_client_of_ours_may_be_collected_in_a_workflow(
+    team: Team, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Its end would load all of Redis anew in the sandbox, with a page of warnings."""
+    name, queue = f"collecting-{uuid.uuid4().hex}", team.bench.queue
+    await team.client.execute_workflow(Collecting.run, id=name, task_queue=queue)
+    assert [str(each.message) for each in recwarn if "imported after" in str(each.message)] == []
 
 
 async def test_the_whole_text_of_a_long_result_is_a_file_and_not_in_redis(team: Team) -> None:
