@@ -51,9 +51,9 @@ async def test_a_new_user_gets_there_by_these_pages_alone(tmp_path: Path, cli: C
         page = Reader(PAGE, tmp_path, cli=cli)
         program = readme.code("import")
         (tmp_path / "refunds.py").write_text(program)
-        (*exports, worker) = readme.commands("onward-worker --local")
-        for export in exports:
-            await readme.types(export)
+        (key, app, worker) = readme.commands("onward-worker --local")
+        await readme.types(key, {"…": "test"})
+        await readme.types(app)
         (start,) = readme.commands("--id batch-1 --wait")
         async with readme.running(worker, "polling") as first:
             assert shows("polling", first.output())
