@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dotenv import dotenv_values
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from onward.errors import UsageError
@@ -22,6 +22,17 @@ ENV_FILE = ".env"
 _PREFIX = "ONWARD_"
 _ALIKE = 0.8
 """From here on `get_close_matches` takes names for one; `REDIS_PASSWORD` is a name of its own."""
+
+
+def _at_home(path: Path) -> Path:
+    # No shell does it for what stands in `.env`: a folder named `~` would be made.
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
+
+
+Folder = Annotated[Path, AfterValidator(_at_home)]
 
 
 class Settings(BaseSettings):
@@ -44,9 +55,9 @@ class Settings(BaseSettings):
     app: str = ""
     """`module:attribute` of your `App`; empty: the built-in agents."""
     task_queue: Annotated[str, Field(min_length=1, max_length=200)] = TASK_QUEUE
-    data_dir: Path = Path(".onward")
+    data_dir: Folder = Path(".onward")
     """Where `onward-worker --local` keeps its data and writes the addresses of its servers."""
-    payload_dir: Path | None = None
+    payload_dir: Folder | None = None
     """Where payloads go that are too large for Temporal's history; all workers must share it.
     None: `payloads` in `data_dir`."""
     takeover_s: Annotated[float, Field(ge=0.5, le=60)] = 1.5

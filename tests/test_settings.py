@@ -54,6 +54,16 @@ def test_environment_outranks_dotenv(monkeypatch: pytest.MonkeyPatch, bare: Path
     assert settings.deployment is None
 
 
+def test_a_folder_may_be_named_from_home(monkeypatch: pytest.MonkeyPatch, bare: Path) -> None:
+    """No shell reads `.env`: a folder named `~` would be made, and shared with nobody."""
+    monkeypatch.setenv("HOME", "/home/shop")
+    (bare / ".env").write_text("ONWARD_PAYLOAD_DIR=~/payloads\n")
+    assert load_settings().payload_folder == Path("/home/shop/payloads")
+    monkeypatch.setenv("ONWARD_PAYLOAD_DIR", "~no-such-user/payloads")
+    with pytest.raises(UsageError, match="ONWARD_PAYLOAD_DIR is '~no-such-user/payloads'"):
+        load_settings()
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("ONWARD_TAKEOVER_S", "0.1"), ("ONWARD_TAKEOVER_S", "61"), ("ONWARD_TAKEOVER_S", "soon")],
