@@ -62,15 +62,15 @@ def test_a_schema_is_made_once_however_many_runs_begin() -> None:
     """What the client makes for one is never freed: made for every run, it would fill a worker."""
 
     @tool
-    def once(number: int) -> int:
+    def nobody_elses_tool(number: int) -> int:
         """Ask for a schema."""
         return number
 
-    changed = once.definition()
+    changed = nobody_elses_tool.definition()
     changed["input_schema"].clear()
-    assert once.definition()["input_schema"]["properties"]
+    assert nobody_elses_tool.definition()["input_schema"]["properties"]
     alive = [str(vars(each)["name"]) for each in gc.get_objects() if type(each) is BetaFunctionTool]
-    assert alive.count("once") == 1
+    assert alive.count("nobody_elses_tool") == 1
 
 
 def test_undeclared_effect_is_at_most_once() -> None:
