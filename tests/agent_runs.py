@@ -57,6 +57,9 @@ FOUND: dict[str, Any] = {
 }
 
 Blocks = Sequence[Mapping[str, Any]]
+ASKED: dict[str, Any] = {"max_cached_workflows": 10}
+"""For a worker that is asked while it works: without a cache, as here else, the SDK loses questions
+that come while it puts a run out, and a watcher says truly that no worker answers."""
 
 # Workers run workflows without it; here it shows what would not be deterministic. Passed through is
 # what workflows use that is: and libraries whose `__del__` the garbage collector may call in one.

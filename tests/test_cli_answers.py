@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from agent_double import Cli, Ran, double_worker
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import ASKED, Bench, Run, app_of, says, uses
 from temporalio.client import Client
 from typed_commands import new_id, until_trouble
 
@@ -167,7 +167,7 @@ async def test_a_run_that_was_terminated(cli: Cli, bench: Bench, *, begun: bool)
 async def _terminated(bench: Bench, *, begun: bool) -> Run:
     run = await bench.start(uses(("look", {})), says(faults=[Fault(hold_s=600)]))
     if begun:
-        async with bench.worker(app_of(look)):
+        async with bench.worker(app_of(look), **ASKED):
             await wait_until(lambda: len(run.requests) > 1, 30, what="the second request")
             await run.handle.terminate(reason="wrong list")
     else:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import ASKED, Bench, app_of, says, uses
 from temporalio.client import Client as TemporalClient
 
 import onward.client
@@ -42,7 +42,7 @@ APP = app_of(refund, look)
 @pytest_asyncio.fixture(loop_scope="session")
 async def client(bench: Bench) -> AsyncGenerator[Client]:
     """A client, with a worker of the app beside it."""
-    async with bench.worker(APP):
+    async with bench.worker(APP, **ASKED):
         yield await onward.client.connect()
 
 
@@ -201,7 +201,7 @@ async def test_without_a_worker_nothing_hangs(
     await run.pause()
     await run.resume()
     assert await run.cancel("not needed")
-    async with bench.worker(APP):
+    async with bench.worker(APP, **ASKED):
         assert (await run.result()).detail.startswith("cancelled: not needed (by ")
 
 

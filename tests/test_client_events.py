@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import ASKED, Bench, Run, app_of, says, uses
 
 import onward.client
 from onward import tool
@@ -93,7 +93,7 @@ async def test_a_reply_that_is_being_written_is_told_from_its_beginning(
 ) -> None:
     """Pieces do not last: who comes back in mid-reply drops what there was, and hears it all."""
     words = "One two three four five. " * 8
-    async with bench.worker(APP):
+    async with bench.worker(APP, **ASKED):
         run = await bench.start(says(words, chunk_chars=10, chunk_delay_s=0.05))
         handle = client.attach(run.name)
         seen = await read_until(handle.events(), "piece")

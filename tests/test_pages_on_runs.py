@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from agent_double import Cli
-from agent_runs import MODEL, Bench, Run, says, uses
+from agent_runs import ASKED, MODEL, Bench, Run, says, uses
 from pages import Reader, Said
 from people import waiting
 
@@ -64,7 +64,7 @@ async def desk(bench: Bench, tmp_path: Path, cli: Cli) -> AsyncGenerator[Desk]:
     name = f"support-{uuid.uuid4().hex[:8]}"
     app = App(Agent(name, model=MODEL, tools=[refund, pay]))
     bench.api.scripts["default"] = bench.script(says())
-    async with bench.worker(app, search_attributes=True):
+    async with bench.worker(app, search_attributes=True, **ASKED):
         yield Desk(bench, tmp_path, cli, name)
 
 

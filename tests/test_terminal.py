@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import ASKED, Bench, app_of, says, uses
 from terminals import CTRL_C, STYLES, terminal
 from typed_commands import new_id, waiting
 
@@ -32,7 +32,7 @@ async def test_watch_tells_the_same_story_on_every_terminal(bench: Bench) -> Non
         everybody_sees_it.wait(60)
         return f"{order} was delivered on the third of November at half past four in the afternoon"
 
-    async with bench.worker(app_of(look)), AsyncExitStack() as opened:
+    async with bench.worker(app_of(look), **ASKED), AsyncExitStack() as opened:
         run = await bench.start(uses(("look", {"order": "A-7"})), says("It was delivered. " * 20))
         follow = ("watch", run.name, "--all")
         wide, narrow, dumb, gone = [

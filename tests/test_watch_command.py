@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import ASKED, Bench, Run, app_of, says, uses
 from typed_commands import line_with, piped
 
 from onward import tool
@@ -72,7 +72,7 @@ def test_every_kind_is_documented() -> None:
 async def test_ctrl_c_leaves_the_run_alone(cli: Cli, bench: Bench) -> None:
     """The command ends with 130 and says how to come back; the run goes on to its end."""
     assert cli
-    async with bench.worker(app_of(look)):
+    async with bench.worker(app_of(look), **ASKED):
         run = await bench.start(says("Well, " * 60, chunk_delay_s=0.4))
         command = await piped("watch", run.name)
         assert command.stdout is not None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from agent_double import Cli
-from agent_runs import Bench, Run, app_of, says, uses
+from agent_runs import ASKED, Bench, Run, app_of, says, uses
 from audited import by_call
 from people import say, send, waiting
 from temporalio.api.common.v1 import Payloads
@@ -178,7 +178,7 @@ async def test_what_people_say_is_told_accounted_for_and_retold(
     bench: Bench, redis_url: str, cli: Cli
 ) -> None:
     """Who said what, with their reasons: to those who watch, in the audit, in the transcript."""
-    async with bench.worker(app_of(pay)):
+    async with bench.worker(app_of(pay), **ASKED):
         run = await steered(bench)
         async with watcher(run, redis_url, all_steps=True) as seen:
             await run.ended()
@@ -223,7 +223,7 @@ async def test_what_nobody_decided_in_time_is_told(
 ) -> None:
     """That it counts as decided, and that nobody said so."""
     app = app_of(pay, ask_timeout_s=0.5, at_ask_timeout=otherwise)
-    async with bench.worker(app):
+    async with bench.worker(app, **ASKED):
         run = await bench.start(uses(("pay", {"cents": 5})), says())
         async with watcher(run, redis_url) as seen:
             await run.ended()

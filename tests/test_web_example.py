@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 import uvicorn
-from agent_runs import Bench, app_of, says, uses
+from agent_runs import ASKED, Bench, app_of, says, uses
 
 from examples.web.app import app
 from onward import tool
@@ -31,7 +31,7 @@ async def web(bench: Bench) -> AsyncGenerator[httpx2.AsyncClient]:
     await wait_until(lambda: server.started, 10, what="the web server")
     port = server.servers[0].sockets[0].getsockname()[1]
     async with (
-        bench.worker(app_of(refund)),
+        bench.worker(app_of(refund), **ASKED),
         httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         yield client
