@@ -120,6 +120,16 @@ def queue(monkeypatch: pytest.MonkeyPatch, temporal: TemporalServer, tmp_path: P
     return name
 
 
+@pytest.fixture
+def where(queue: str, temporal: TemporalServer, redis_url: str) -> dict[str, str]:
+    """Settings that lead a worker to that task queue, and to the test's Redis."""
+    return {
+        "TEMPORAL_ADDRESS": temporal.address,
+        "ONWARD_REDIS_URL": redis_url,
+        "ONWARD_TASK_QUEUE": queue,
+    }
+
+
 @pytest_asyncio.fixture
 async def client(queue: str) -> Client:
     """Connect as a command in that folder would."""

@@ -5,24 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from onward.local_services import RedisServer, TemporalServer
 from onward.testing.warm import WarmWorker
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.crash]
 
 
 async def test_a_folder_that_is_not_shared_is_refused_at_the_start(
-    temporal: TemporalServer, redis_local: RedisServer, tmp_path: Path
+    where: dict[str, str], tmp_path: Path
 ) -> None:
     """Exit 2 and why. Who follows a killed worker in its folder is not taken for bad company."""
-    env = {
-        "TEMPORAL_ADDRESS": temporal.address,
-        "ONWARD_REDIS_URL": redis_local.url,
-        "ONWARD_TASK_QUEUE": f"company-{uuid.uuid4().hex}",
-    }
 
     async def worker(folder: str) -> WarmWorker:
-        own = env | {"ONWARD_PAYLOAD_DIR": str(tmp_path / folder)}
+        own = where | {"ONWARD_PAYLOAD_DIR": str(tmp_path / folder)}
         return await WarmWorker.start(own, log=tmp_path / f"{uuid.uuid4().hex}.log")
 
     killed = await worker("shared")

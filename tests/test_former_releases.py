@@ -13,7 +13,6 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from onward.errors import UsageError
-from onward.local_services import TemporalServer
 from onward.messages import RunRequest
 from onward.testing import wait_until
 from onward.testing.warm import WarmWorker
@@ -68,16 +67,11 @@ async def test_one_that_is_gone_is_waited_out(
 
 @pytest.mark.crash
 async def test_a_worker_that_waits_stops_when_it_is_told(
-    client: Client, queue: str, temporal: TemporalServer, redis_url: str, tmp_path: Path
+    client: Client, queue: str, where: dict[str, str], tmp_path: Path
 ) -> None:
     """A deploy that is called off ends it at once, and with 0: not after 75 seconds."""
-    env = {
-        "TEMPORAL_ADDRESS": temporal.address,
-        "ONWARD_REDIS_URL": redis_url,
-        "ONWARD_TASK_QUEUE": queue,
-    }
     async with older(client, queue, "onward-0.4.2"):
-        worker = await WarmWorker.start(env, log=tmp_path / "worker.log")
+        worker = await WarmWorker.start(where, log=tmp_path / "worker.log")
         await worker.logged("waiting to see whether that goes on", 30)
         assert await worker.stop() == 0
     assert worker.output().endswith("stopped\n")

@@ -102,15 +102,10 @@ def _deaf(arguments: list[str]) -> int:
 
 
 async def test_a_log_that_takes_nothing_ends_no_worker(
-    tmp_path: Path, temporal: TemporalServer, redis_url: str, client: Client, queue: str
+    tmp_path: Path, where: dict[str, str], client: Client, queue: str
 ) -> None:
     """It works, and stops when it is told to."""
-    env = {
-        "TEMPORAL_ADDRESS": temporal.address,
-        "ONWARD_REDIS_URL": redis_url,
-        "ONWARD_TASK_QUEUE": queue,
-    }
-    worker = WarmWorker.fork(_deaf, [[]], env=env, log=tmp_path / "worker.log")
+    worker = WarmWorker.fork(_deaf, [[]], env=where, log=tmp_path / "worker.log")
     await wait_until(lambda: polled(client, queue), 30, what="the worker being listed")
     assert await worker.stop() == 0
 
