@@ -62,7 +62,7 @@ async def test_a_silent_server_is_not_taken_for_one_with_tls(own_redis: RedisSer
     """It is stopped or busy, and `rediss://` would not help."""
     async with connected(own_redis.url) as client:
         redis: Any = client
-        await redis.client_pause(1000)
+        await redis.client_pause(60_000)
         told = await _refusal(f"{own_redis.url}?socket_timeout=0.1")
     assert "no answer in time (Timeout reading from" in told
     assert "stopped or busy" in told
